@@ -1,0 +1,1 @@
+"""What the rest of fairlead talks about: specs, plans, events, reasons. Standard library only."""

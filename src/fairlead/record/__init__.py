@@ -1,0 +1,1 @@
+"""The journal and everything that is folded from it."""

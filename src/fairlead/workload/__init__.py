@@ -1,0 +1,1 @@
+"""Traces in and out, generators, cluster files, profiles."""
