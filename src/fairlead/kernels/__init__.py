@@ -1,0 +1,1 @@
+"""The compiled inner loops over arrays; the only importer of numba."""

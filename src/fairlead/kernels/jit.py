@@ -1,0 +1,95 @@
+"""The only place that knows numba: how functions are compiled, cached and passed to each other.
+
+With NUMBA_DISABLE_JIT=1 every function here is the plain Python one and every result is the same.
+
+numba's cache looks at a function's own file only, not at the files of what it calls, so a change in a callee would be
+missed. The cache therefore lives in a folder named after a hash of every source file that may be compiled into the core.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba import types
+from numba.core import config
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PACKAGE = Path(__file__).resolve().parents[1]
+#: packages whose functions the core calls from compiled code
+COMPILED_PACKAGES = ("kernels", "policy", "placement")
+
+DISABLED = bool(config.DISABLE_JIT)
+
+
+def _source_hash() -> str:
+    digest = hashlib.sha256(f"numba {numba.__version__}".encode())
+    for package in COMPILED_PACKAGES:
+        for file in sorted((PACKAGE / package).glob("*.py")):
+            digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _cache_root() -> Path:
+    base = os.environ.get("FAIRLEAD_CACHE_DIR") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.join(Path.home(), ".cache"), "fairlead"
+    )
+    return Path(base)
+
+
+CACHE_DIR = _cache_root() / f"compiled-{_source_hash()}"
+config.CACHE_DIR = str(CACHE_DIR)
+
+_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+
+def compiled(function: F) -> F:
+    """Compile on first call, for the types of that call."""
+    result: F = numba.njit(**_OPTIONS)(function)
+    return result
+
+
+def inlined(function: F) -> F:
+    """Compile into every caller: for small accessors whose argument tuples are larger than their work."""
+    result: F = numba.njit(**_OPTIONS, inline="never", forceinline=True)(function)
+    return result
+
+
+def compiled_as(signature: Any) -> Callable[[F], F]:
+    """Compile for one signature, so that the function can be handed to compiled code as a value."""
+
+    def decorate(function: F) -> F:
+        if DISABLED:
+            return function
+        result: F = numba.njit(signature, **_OPTIONS)(function)
+        return result
+
+    return decorate
+
+
+def type_of(value: Any) -> Any:
+    return numba.typeof(value)
+
+
+f8, i8 = types.float64, types.int64
+
+
+if DISABLED:
+
+    def lowest_bit(word: int) -> int:
+        """Position of the lowest set bit of a positive word."""
+        w = int(word)
+        return (w & -w).bit_length() - 1
+
+else:
+    from numba.cpython.unsafe.numbers import trailing_zeros
+
+    @numba.njit(**_OPTIONS, forceinline=True)
+    def lowest_bit(word: int) -> int:
+        """Position of the lowest set bit of a positive word."""
+        return int(trailing_zeros(word))
