@@ -1,0 +1,55 @@
+"""Durations from quantile tables, so that sizes keep their distribution whatever the tenants do within it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairlead.workload.generate import normal
+from fairlead.workload.generate.mix import Mix
+from fairlead.workload.trace import Floats, Longs
+
+
+def score_tables(mix: Mix, shares: Floats) -> Floats:
+    """For each size, the logarithm of the duration at each score of `normal.GRID`.
+
+    Tenants' scores are shifted and spread, so the scores of one size are a mixture of normals. Its exact
+    distribution turns a score into a rank, and the size's quantile table turns the rank into a duration.
+    """
+    tables = np.empty((len(mix.sizes_milli), len(normal.GRID)))
+    levels = np.array(mix.levels)
+    for size, seconds in enumerate(mix.durations_s):
+        weights = shares[:, size]
+        total = weights.sum()
+        if total <= 0:
+            tables[size] = 0.0
+            continue
+        rank = np.zeros(len(normal.GRID))
+        for tenant, weight in zip(mix.tenants, weights.tolist()):
+            rank += weight / total * normal.cdf((normal.GRID - tenant.shift) / tenant.spread)
+        tables[size] = np.interp(rank, levels, np.log(seconds))
+    return tables
+
+
+def look_up(tables: Floats, size: Longs, score: Floats) -> Floats:
+    """Durations in whole seconds, at least one."""
+    grid = normal.GRID
+    last = len(grid) - 2
+    place = (score - grid[0]) * ((len(grid) - 1) / (grid[-1] - grid[0]))
+    np.clip(place, 0.0, last + 1.0, out=place)
+    cell = np.minimum(place.astype(np.int64), last)
+    place -= cell
+    cell += size * len(grid)
+    flat = tables.ravel()
+    low = flat[cell]
+    place *= flat[cell + 1] - low
+    place += low
+    np.exp(place, out=place)
+    np.rint(place, out=place)
+    return np.asarray(np.maximum(place, 1.0, out=place))
+
+
+def mean_by_size(mix: Mix) -> Floats:
+    """The mean duration that each size's table stands for."""
+    ranks = (np.arange(20_000) + 0.5) / 20_000
+    levels = np.array(mix.levels)
+    return np.array([np.exp(np.interp(ranks, levels, np.log(s))).mean() for s in mix.durations_s])
