@@ -1,0 +1,51 @@
+"""What became of each job."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairlead.model.event import EventKind
+from fairlead.record.journal import JobTable, Journal, Outcome
+from fairlead.record.runs import Floats, Runs, fold_runs, sum_by
+
+
+def fold_outcome(journal: Journal, runs: Runs | None = None) -> Outcome:
+    """Pass `runs` where they are folded already. A job that never ran has `ran_s` 0; one that is still
+    running when the journal ends has run until then."""
+    if runs is None:
+        runs = fold_runs(journal)
+    jobs = len(journal.jobs.submit_s)
+    start_s = np.full(jobs, np.nan)
+    # backwards, so that the first start is what stays
+    start_s[runs.job[::-1]] = runs.start_s[::-1]
+    finished = runs.end_kind == EventKind.FINISH
+    finish_s = np.full(jobs, np.nan)
+    finish_s[runs.job[finished]] = runs.end_s[finished]
+    suspended = runs.end_kind == EventKind.SUSPEND
+    refusals = np.flatnonzero(journal.kind == EventKind.REFUSE)
+    refused = np.zeros(jobs, dtype=np.int8)
+    refused[journal.job[refusals]] = journal.arg[refusals]
+    return Outcome(
+        start_s=start_s,
+        finish_s=finish_s,
+        ran_s=sum_by(runs.job, runs.end_s - runs.start_s, jobs),
+        preemptions=np.bincount(runs.job[suspended], minlength=jobs).astype(np.int32),
+        refused=refused,
+    )
+
+
+def wait_s(jobs: JobTable, outcome: Outcome) -> Floats:
+    """Seconds that a finished job was submitted but not on its GPUs: (finish − submit) − ran; NaN for the
+    others.
+
+    For a job that ran once it is start − submit, and is computed so: the other way round loses digits.
+    """
+    once = outcome.ran_s == outcome.finish_s - outcome.start_s
+    wait = outcome.start_s - jobs.submit_s
+    if once.all():
+        return wait
+    off_gpus = outcome.finish_s - jobs.submit_s
+    off_gpus -= outcome.ran_s
+    np.maximum(off_gpus, 0.0, out=off_gpus)
+    np.copyto(wait, off_gpus, where=~once)
+    return wait
