@@ -150,7 +150,7 @@ def fold_metrics(journal: Journal, outcome: Outcome | None = None, runs: Runs | 
         gpu_computing=_part(computing_gpu_s, capacity * core.makespan_s),
         held_gpu_s=float(held.sum()),
         computing_gpu_s=computing_gpu_s,
-        wasted_gpu_s=float((held - computing)[done | gave_up].sum()),
+        wasted_gpu_s=float((held - computing)[done | gave_up | (outcome.refused != 0)].sum()),
         down_gpu_s=float(np.dot(down, node_gpus(journal.cluster))),
         rho_mean=float(known_rho.mean()) if len(known_rho) else math.nan,
         rho_p95=spread(known_rho).p95,
