@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-# Importing a generator's file registers it.
-from fairlead.workload.generate import philly as _philly
-from fairlead.workload.generate.registry import generate, generators
+# importing a generator's file registers it
+from fairlead.workload.generate import gandiva, helios, pai, philly, poisson, tiresias
+from fairlead.workload.generate.registry import Generator, generate, generators
 
-__all__ = ["generate", "generators"]
+__all__ = ["Generator", "generate", "generators"]
 
-_ = (_philly,)
+_FILES = (gandiva, helios, pai, philly, poisson, tiresias)

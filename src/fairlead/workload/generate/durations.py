@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fairlead.workload.generate import normal
@@ -48,8 +50,7 @@ def look_up(tables: Floats, size: Longs, score: Floats) -> Floats:
     return np.asarray(np.maximum(place, 1.0, out=place))
 
 
-def mean_by_size(mix: Mix) -> Floats:
-    """The mean duration that each size's table stands for."""
+def table_means(levels: Sequence[float], durations_s: Sequence[Sequence[float]]) -> Floats:
+    """The mean duration that each table stands for."""
     ranks = (np.arange(20_000) + 0.5) / 20_000
-    levels = np.array(mix.levels)
-    return np.array([np.exp(np.interp(ranks, levels, np.log(s))).mean() for s in mix.durations_s])
+    return np.array([np.exp(np.interp(ranks, levels, np.log(seconds))).mean() for seconds in durations_s])

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+#: ranks at which the duration tables give seconds; dense at the top, where the GPU time is
+LEVELS = (
+    *(0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7),
+    *(0.8, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999, 1),
+)
+
 
 @dataclass(frozen=True)
 class Tenant:

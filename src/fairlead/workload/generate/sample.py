@@ -45,7 +45,11 @@ class Tables:
     def gpu_seconds_per_job(self) -> float:
         """What the tables promise on average; a sample of a heavy tail may stray from it."""
         sizes = np.array(self.mix.sizes_milli) / 1000.0
-        return float((self.shares.sum(axis=0) * sizes * durations.mean_by_size(self.mix)).sum())
+        return float(
+            (
+                self.shares.sum(axis=0) * sizes * durations.table_means(self.mix.levels, self.mix.durations_s)
+            ).sum()
+        )
 
 
 def prepare(mix: Mix, max_gpus: int) -> Tables:
