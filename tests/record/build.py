@@ -25,9 +25,7 @@ class Builder:
         self.gpu_ids: list[int] = []
         self.run: dict[str, object] = {}
 
-    def job(
-        self, submit: float, gpus: int, duration: float, tenant: str | None = None, share: int = 1000
-    ) -> int:
+    def job(self, submit: float, gpus: int, duration: float, tenant: str | None = None, share: int = 1000) -> int:
         code = -1 if tenant is None else self.tenant_names.index(tenant)
         self.jobs.append((submit, gpus, duration, share, code))
         return len(self.jobs) - 1

@@ -176,9 +176,7 @@ def test_metrics_equal_the_walk_second_by_second(seed: int) -> None:
     assert got.fragmentation == pytest.approx(want.idle_on_partly / want.idle)
     if done:
         assert got.core.wait_s.mean == pytest.approx(np.mean([job.waited for job in done]))
-        assert got.core.jct_s.p90 == pytest.approx(
-            np.percentile([(job.finish or 0) - job.submit for job in done], 90)
-        )
+        assert got.core.jct_s.p90 == pytest.approx(np.percentile([(job.finish or 0) - job.submit for job in done], 90))
 
 
 @pytest.mark.parametrize("seed", range(40))
