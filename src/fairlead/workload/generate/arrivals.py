@@ -44,9 +44,7 @@ def batch_starts(rng: np.random.Generator, rhythm: Rhythm, batches: int, span_s:
     return np.asarray(np.interp(draws, mass, edges))
 
 
-def job_times(
-    rng: np.random.Generator, rhythm: Rhythm, starts: Floats, lengths: Longs, span_s: float
-) -> Floats:
+def job_times(rng: np.random.Generator, rhythm: Rhythm, starts: Floats, lengths: Longs, span_s: float) -> Floats:
     """Each job's time: its batch's start plus the gaps before it. What runs over the end wraps around."""
     jobs = int(lengths.sum())
     gaps = rng.standard_normal(jobs)

@@ -1,4 +1,4 @@
-"""The Gandiva paper's workload for time-slicing and packing (OSDI'18): 1000 jobs for 45 machines of 4 GPUs."""
+"""The Gandiva paper's workload for time-slicing and packing (OSDI'18): 1000 jobs for 45 machines of 4."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _GANGS = ("ResNet-50", "ResNeXt")
 def gandiva_1000(rng: np.random.Generator, *, jobs: int = 1000, hours: float = 2.0) -> Trace:
     """Gandiva's 1000 jobs of 30 to 45 minutes, uniform over 2 hours, of eight models, for 45x4 GPUs.
 
-    30, 25 and 45 % of the jobs have low, middle and high GPU utilisation, evenly over the models of each class.
-    The last two models run on 2 or 4 GPUs, the others on one. `profile` names the model.
+    30, 25 and 45 % of the jobs have low, middle and high GPU utilisation, evenly over each class's models. The
+    last two models run on 2 or 4 GPUs, the others on one. `profile` names the model.
     """
     shares = [share / len(models) for share, models in _CLASSES for _ in models]
     ends = np.rint(np.cumsum(shares) * jobs).astype(np.int64)

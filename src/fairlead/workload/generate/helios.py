@@ -1,8 +1,8 @@
-"""SenseTime's Helios clusters, 2020: the published means of all four, with Venus's virtual clusters as tenants.
+"""SenseTime's Helios clusters, 2020: the published means of all four, Venus's virtual clusters as tenants.
 
 The public slice that could be had is two virtual clusters for a month, far from typical (its mean gang is 47
-GPUs), so it gives the rhythm and the users' skew only. Sizes and durations are log-normal tables that meet the
-published mean and median duration, mean gang and GPU time per job of the 1.58 million GPU jobs.
+GPUs), so it gives the rhythm and the users' skew only. Sizes and durations are log-normal tables that meet
+the published mean and median duration, mean gang and GPU time per job of the 1.58 million GPU jobs.
 """
 
 from __future__ import annotations

@@ -9,9 +9,7 @@ from fairlead.workload.generate.mix import Outcomes
 from fairlead.workload.trace import Floats, Ints, Status
 
 
-def draw(
-    rng: np.random.Generator, outcomes: Outcomes, gpu_seconds: Floats
-) -> tuple[npt.NDArray[np.int8], Ints]:
+def draw(rng: np.random.Generator, outcomes: Outcomes, gpu_seconds: Floats) -> tuple[npt.NDArray[np.int8], Ints]:
     """Status and attempts. Longer and larger jobs end badly more often, as the published shares show."""
     size = np.log10(np.maximum(gpu_seconds, 1.0))
     failed = np.exp(outcomes.failed[0] + outcomes.failed[1] * size)

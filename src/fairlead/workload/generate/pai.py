@@ -1,8 +1,8 @@
 """Alibaba's PAI, summer 2020: shares of GPUs, many users, several GPU types, CPU and memory demands.
 
-Sizes and durations meet the published means and medians of its 1.04 million GPU jobs; the hours of the day, CPU
-and memory come from Alibaba's openb pods of 2023, GPU types from PAI's machine list. The job tables themselves
-could not be had, so tenants (PAI has none), failures and repeats are assumptions.
+Sizes and durations meet the published means and medians of its 1.04 million GPU jobs; the hours of the day,
+CPU and memory come from Alibaba's openb pods of 2023, GPU types from PAI's machine list. The job tables could
+not be had, so tenants (PAI has none), failures and repeats are assumptions.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ MIX = Mix(
         weekdays=(1.05, 1.08, 1.08, 1.07, 1.05, 0.85, 0.82),
         day_sigma=0.25, hour_sigma=0.3, gap_median_s=20.0, gap_sigma=1.3,
     ),
-    repeats=Repeats(tail=1.5, campaign_share=0.003, campaign_jobs=(20, 200), again=0.8, likeness=0.7),
+    repeats=Repeats(tail=1.5, campaign_share=0.003, campaign_jobs=(20, 200), again=0.55, likeness=0.7),
     outcomes=Outcomes(failed=(-1.3, 0.0), killed=(-2.8, 0.0), retry=0.0, max_attempts=1),
-    user_skew=1.45,
+    user_skew=1.5,
 )
 
 _TYPES = ("MISC", "P100", "V100M32", "T4", "V100")
@@ -99,9 +99,7 @@ def pai_like(
     `typed_share` of the jobs insist on a GPU type; set it to 0 for a cluster whose GPUs have no type.
     """
     if not 0 <= typed_share <= 1:
-        raise InputError(
-            "typed_share must be between 0 and 1", column="typed_share", value=typed_share, accepts="0..1"
-        )
+        raise InputError("typed_share must be between 0 and 1", column="typed_share", value=typed_share, accepts="0..1")
     trace = build(rng, MIX, Scale.of(MIX, jobs, days, gpus, load, max_gpus))
     assert trace.gpu_share_milli is not None
     one, gang = trace.gpu_share_milli == 1000, trace.gpus > 1

@@ -30,7 +30,8 @@ def poisson(
 ) -> Trace:
     """Poisson arrivals, gangs drawn evenly from `sizes`, durations of mean `mean_s`.
 
-    `durations` is exponential, lognormal or fixed. A size may be listed several times to make it more frequent. `sigma` is the log-normal's.
+    `durations` is exponential, lognormal (with `sigma`) or fixed. A size may be listed several times to make it
+    more frequent.
     """
     if durations not in _LAWS:
         raise unknown("duration law", durations, _LAWS)
@@ -38,9 +39,7 @@ def poisson(
         raise InputError("mean_s must be above 0", column="mean_s", value=mean_s)
     gangs = _sizes(sizes)
     if jobs is not None and days is not None and load is not None:
-        raise InputError(
-            "jobs, days and load can't all be chosen: any two give the third", accepts="two of them"
-        )
+        raise InputError("jobs, days and load can't all be chosen: any two give the third", accepts="two of them")
     if jobs is None:
         span_s = 86400.0 * (days if days is not None else 1.0)
         load = load if load is not None else 0.7
@@ -66,9 +65,7 @@ def _sizes(sizes: str | Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int
     except (TypeError, ValueError):
         found = np.empty(0, dtype=np.int64)
     if len(found) == 0 or (found < 1).any():
-        raise InputError(
-            "sizes are whole numbers of GPUs", column="sizes", value=sizes, accepts="such as 1,2,4,8"
-        )
+        raise InputError("sizes are whole numbers of GPUs", column="sizes", value=sizes, accepts="such as 1,2,4,8")
     return found
 
 

@@ -46,9 +46,7 @@ class Tables:
         """What the tables promise on average; a sample of a heavy tail may stray from it."""
         sizes = np.array(self.mix.sizes_milli) / 1000.0
         return float(
-            (
-                self.shares.sum(axis=0) * sizes * durations.table_means(self.mix.levels, self.mix.durations_s)
-            ).sum()
+            (self.shares.sum(axis=0) * sizes * durations.table_means(self.mix.levels, self.mix.durations_s)).sum()
         )
 
 
@@ -56,9 +54,7 @@ def prepare(mix: Mix, max_gpus: int) -> Tables:
     shares = np.array([tenant.jobs for tenant in mix.tenants], dtype=np.float64)
     shares[:, np.array(mix.sizes_milli) > 1000 * max_gpus] = 0.0
     if shares.sum() <= 0:
-        raise InputError(
-            f"{mix.name} has no job of at most {max_gpus} GPUs", column="max_gpus", value=max_gpus
-        )
+        raise InputError(f"{mix.name} has no job of at most {max_gpus} GPUs", column="max_gpus", value=max_gpus)
     shares /= shares.sum()
     users = np.array([tenant.users for tenant in mix.tenants])
     ranks = []
@@ -140,14 +136,10 @@ def _share_out(rng: np.random.Generator, shares: Floats, lengths: Longs) -> tupl
     return edges - starts, np.searchsorted(cuts, starts, side="right").astype(np.int64)
 
 
-def _split(
-    rng: np.random.Generator, tables: Tables, jobs: int, lengths: Longs, cell: Longs
-) -> tuple[Longs, Longs]:
+def _split(rng: np.random.Generator, tables: Tables, jobs: int, lengths: Longs, cell: Longs) -> tuple[Longs, Longs]:
     """Cut batches that are long for their cell: a rare kind of job must not be one campaign."""
     sizes = np.maximum(np.array(tables.mix.sizes_milli) // 1000, 1)
-    limit = np.minimum(
-        tables.shares * jobs / _LEAST_BATCHES, tables.mix.repeats.campaign_jobs[1] / sizes
-    ).ravel()
+    limit = np.minimum(tables.shares * jobs / _LEAST_BATCHES, tables.mix.repeats.campaign_jobs[1] / sizes).ravel()
     most = np.maximum(limit.astype(np.int64), 1)[cell]
     pieces = -(-lengths // most)
     out = np.repeat(most, pieces)
