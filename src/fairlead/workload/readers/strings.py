@@ -1,0 +1,69 @@
+"""Ten million job ids as two arrays and one buffer, where a list of str would take ten times the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+import numpy as np
+
+from fairlead.workload.trace import Longs
+
+
+class PackedStrings(Sequence[str]):
+    """Text i is the UTF-8 between starts[i] and ends[i] of `data`; reordering moves no text."""
+
+    __slots__ = ("_data", "_ends", "_starts")
+
+    def __init__(self, data: bytes, starts: Longs, ends: Longs) -> None:
+        self._data, self._starts, self._ends = data, starts, ends
+
+    @classmethod
+    def joined(cls, data: bytes, lengths: Longs) -> PackedStrings:
+        """From texts that follow each other without a gap."""
+        ends = np.cumsum(lengths, dtype=np.int64)
+        return cls(data, ends - lengths, ends)
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> PackedStrings:
+        encoded = [text.encode() for text in texts]
+        return cls.joined(b"".join(encoded), np.array([len(text) for text in encoded], np.int64))
+
+    @classmethod
+    def concat(cls, parts: Sequence[PackedStrings]) -> PackedStrings:
+        offsets = np.cumsum([0] + [len(part._data) for part in parts[:-1]], dtype=np.int64)
+        return cls(
+            b"".join(part._data for part in parts),
+            np.concatenate([part._starts + offset for part, offset in zip(parts, offsets)]),
+            np.concatenate([part._ends + offset for part, offset in zip(parts, offsets)]),
+        )
+
+    def take(self, index: Longs) -> PackedStrings:
+        return PackedStrings(self._data, self._starts[index], self._ends[index])
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> PackedStrings: ...
+    def __getitem__(self, index: int | slice) -> str | PackedStrings:
+        if isinstance(index, slice):
+            return PackedStrings(self._data, self._starts[index], self._ends[index])
+        return self._data[self._starts[index] : self._ends[index]].decode()
+
+    def __iter__(self) -> Iterator[str]:
+        for start, end in zip(self._starts.tolist(), self._ends.tolist()):
+            yield self._data[start:end].decode()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(text) for text in self[:3])
+        return f"PackedStrings([{shown}{', …' if len(self) > 3 else ''}], {len(self)} texts)"

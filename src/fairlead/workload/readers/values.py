@@ -1,0 +1,94 @@
+"""How the text of one cell becomes a number. These functions decide; the fast path only gets there sooner."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Literal
+
+from fairlead.workload.trace import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """`parse` raises ValueError for what it does not take; `fast` is the vectorised parser to try first."""
+
+    parse: Callable[[str], float]
+    accepts: str
+    fast: Literal["number", "time"] = "number"
+
+
+def _number(text: str) -> float:
+    if "_" in text:  # float() takes 1_000, no other tool does
+        raise ValueError(text)
+    return float(text)
+
+
+_MEMORY = re.compile(r"\s*(?P<value>\d+\.?\d*|\.\d+)\s*(?P<unit>[kKMGTP]?i?[Bb]?)\s*")
+_DECIMAL = {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
+_BINARY = {"": 1.0, "k": 2.0**10, "m": 2.0**20, "g": 2.0**30, "t": 2.0**40, "p": 2.0**50}
+_MIB = 2.0**20
+
+
+def _memory_mib(text: str) -> float:
+    """A bare number is MiB; 16GiB, 16Gi and 16G are binary as in Kubernetes and Slurm, 16GB is decimal."""
+    found = _MEMORY.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    value, unit = float(found["value"]), found["unit"].lower()
+    if not unit:
+        return value
+    if len(unit) == 2 and unit.endswith("b"):
+        return value * _DECIMAL[unit[0]] / _MIB
+    return value * _BINARY[unit.rstrip("b").rstrip("i")] / _MIB
+
+
+_LOOSE_TIME = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})[ T](\d{1,2}):(\d{2})(?::(\d{2}))?")
+
+
+def parse_time(text: str) -> datetime:
+    text = text.strip()
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        found = _LOOSE_TIME.fullmatch(text)
+        if found is None:
+            raise
+        year, month, day, hour, minute, second = (int(part or 0) for part in found.groups())
+        return datetime.fromisoformat(f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
+
+
+def epoch_s(time: datetime) -> float:
+    """A time without a zone counts as UTC, so that differences and hours of the day come out as written."""
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def zone_of(text: str) -> timezone | None:
+    """The offset written in a time, None where it has none."""
+    offset = parse_time(text).utcoffset()
+    return None if offset is None else timezone(offset)
+
+
+def iso_time(seconds: float, zone: timezone | None) -> str:
+    """The inverse of epoch_s, written in the zone that the trace used."""
+    time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    return (time.astimezone(zone) if zone else time.replace(tzinfo=None)).isoformat()
+
+
+NUMBER = Reading(_number, "a number")
+MEMORY = Reading(_memory_mib, "MiB as a number, or a size such as 16GiB")
+TIME = Reading(lambda text: epoch_s(parse_time(text)), "a time such as 2017-10-07 01:11:39", fast="time")
+
+#: how traces say that a cell holds nothing; canonical traces have only the empty cell
+NOTHING = frozenset({"", "None", "nan", "NaN", "NaT", "null", "NULL", "N/A", "Unknown"})
+EMPTY = frozenset({""})
+
+_WORDS = {
+    Status.PASSED: ("passed", "pass", "completed", "succeeded", "success", "terminated", "finished"),
+    Status.FAILED: ("failed", "fail", "error", "timeout", "node_fail", "out_of_memory"),
+    Status.KILLED: ("killed", "cancelled", "canceled", "stopped", "preempted"),
+    Status.UNKNOWN: ("unknown", "running", "pending", "waiting", "suspended", ""),
+}
+STATUS_WORDS = {word: status for status, words in _WORDS.items() for word in words}
