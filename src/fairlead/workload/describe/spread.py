@@ -16,7 +16,7 @@ _SHOWN = 10
 def spread(ascending: Floats) -> Spread:
     """Of values that are sorted already; zeros when there are none."""
     if len(ascending) == 0:
-        return Spread(*([0.0] * 9), curve=())
+        return Spread(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, ())
     p25, p50, p75, p90, p95, p99 = (at_rank(ascending, rank) for rank in _NAMED)
     curve = tuple(at_rank(ascending, rank) for rank in CURVE_RANKS)
     low, high = float(ascending[0]), float(ascending[-1])
@@ -48,9 +48,19 @@ def skew(names: Names, gpu_seconds: Floats) -> Skew | None:
     order = np.lexsort((present, -jobs))
     largest = tuple(Holder(names.values[int(present[i])], float(jobs[i]), float(work[i])) for i in order[:_SHOWN])
     jobs_down, work_down = -np.sort(-jobs), -np.sort(-work)
-    tops = [_top(column, part) for column in (jobs_down, work_down) for part in (0.01, 0.05, 0.1)]
-    lorenz = tuple(_top(jobs_down, rank) if rank > 0 else 0.0 for rank in CURVE_RANKS)
-    return Skew(len(present), *tops, _gini(jobs_down), _gini(work_down), largest, lorenz)
+    return Skew(
+        count=len(present),
+        top1_jobs=_top(jobs_down, 0.01),
+        top5_jobs=_top(jobs_down, 0.05),
+        top10_jobs=_top(jobs_down, 0.1),
+        top1_gpu_time=_top(work_down, 0.01),
+        top5_gpu_time=_top(work_down, 0.05),
+        top10_gpu_time=_top(work_down, 0.1),
+        gini_jobs=_gini(jobs_down),
+        gini_gpu_time=_gini(work_down),
+        largest=largest,
+        lorenz_jobs=tuple(_top(jobs_down, rank) if rank > 0 else 0.0 for rank in CURVE_RANKS),
+    )
 
 
 def _top(descending: Floats, part: float) -> float:

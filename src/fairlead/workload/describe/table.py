@@ -52,8 +52,10 @@ def _overview(it: Description) -> Table:
         ("GPUs per job", f"mean {it.demands.gpus_mean:.3g}, median {it.demands.gpus_p50:.3g}"),
         (
             "duration",
-            f"mean {seconds(it.duration_s.mean)}, median {seconds(it.duration_s.p50)}, "
-            f"p90 {seconds(it.duration_s.p90)}, p99 {seconds(it.duration_s.p99)}",
+            (
+                f"mean {seconds(it.duration_s.mean)}, median {seconds(it.duration_s.p50)}, "
+                f"p90 {seconds(it.duration_s.p90)}, p99 {seconds(it.duration_s.p99)}"
+            ),
         ),
         (
             "between submissions",

@@ -14,8 +14,8 @@ from fairlead.workload.trace import Floats, Longs
 def score_tables(mix: Mix, shares: Floats) -> Floats:
     """For each size, the logarithm of the duration at each score of `normal.GRID`.
 
-    Tenants' scores are shifted and spread, so the scores of one size are a mixture of normals. Its exact
-    distribution turns a score into a rank, and the size's quantile table turns the rank into a duration.
+    Tenants' scores have their own mean and deviation, so those of one size are a mixture of normals. Its
+    exact distribution turns a score into a rank, and the size's quantile table turns the rank into a duration.
     """
     tables = np.empty((len(mix.sizes_milli), len(normal.GRID)))
     levels = np.array(mix.levels)
@@ -26,8 +26,9 @@ def score_tables(mix: Mix, shares: Floats) -> Floats:
             tables[size] = 0.0
             continue
         rank = np.zeros(len(normal.GRID))
-        for tenant, weight in zip(mix.tenants, weights.tolist()):
-            rank += weight / total * normal.cdf((normal.GRID - tenant.shift) / tenant.spread)
+        for tenant, weight in enumerate(weights.tolist()):
+            mean, deviation = mix.pace(tenant, size)
+            rank += weight / total * normal.cdf((normal.GRID - mean) / deviation)
         tables[size] = np.interp(rank, levels, np.log(seconds))
     return tables
 

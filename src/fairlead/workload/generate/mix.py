@@ -15,14 +15,14 @@ LEVELS = (
 class Tenant:
     """One tenant's part of the mix.
 
-    `jobs` counts its jobs by size in any common unit (the columns of Mix.sizes_milli). `shift` and `spread`
-    place its durations within those of jobs of the same size, as mean and standard deviation of their normal
-    score: 0 and 1 are like everybody's, a positive shift means longer jobs.
+    `jobs` counts its jobs by size in any common unit (the columns of Mix.sizes_milli). `one` and `gang` place the
+    durations of its jobs of up to one GPU and of several within those of jobs of the same size, as mean and
+    standard deviation of their normal score: 0 and 1 are like everybody's, a larger mean is longer jobs.
     """
 
     jobs: tuple[float, ...]
-    shift: float = 0.0
-    spread: float = 1.0
+    one: tuple[float, float] = (0.0, 1.0)
+    gang: tuple[float, float] = (0.0, 1.0)
     users: int = 1
 
 
@@ -73,3 +73,8 @@ class Mix:
     outcomes: Outcomes
     user_skew: float  #: within a tenant, the k-th user's weight is (k+1) ** -user_skew
     notes: tuple[str, ...] = field(default=())
+
+    def pace(self, tenant: int, size: int) -> tuple[float, float]:
+        """Mean and standard deviation of the scores of a tenant's jobs of a size."""
+        it = self.tenants[tenant]
+        return it.one if self.sizes_milli[size] <= 1000 else it.gang

@@ -85,11 +85,11 @@ def draw(rng: np.random.Generator, tables: Tables, jobs: int) -> Jobs:
 
     common = _group_scores(rng, group, groups, cell, lengths)
     likeness = mix.repeats.likeness
-    shift = np.array([t.shift for t in mix.tenants])
-    spread = np.array([t.spread for t in mix.tenants])[tenant]
+    paces = np.array([mix.pace(t, s) for t in range(len(mix.tenants)) for s in range(sizes)])
+    mean, deviation = paces[cell].T
     score = rng.standard_normal(jobs)
-    score *= np.repeat(spread * np.sqrt(1.0 - likeness), lengths)
-    score += np.repeat(shift[tenant] + spread * np.sqrt(likeness) * common, lengths)
+    score *= np.repeat(deviation * np.sqrt(1.0 - likeness), lengths)
+    score += np.repeat(mean + deviation * np.sqrt(likeness) * common, lengths)
     return Jobs(
         batch_lengths=lengths,
         size=np.repeat(size.astype(np.int32), lengths),
