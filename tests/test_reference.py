@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from fairlead.model.cluster import parse_cluster_shape
 from fairlead.workload.trace import Trace
 from reference import simulate

@@ -1,8 +1,8 @@
 """Where a job goes. Every placer is a function of what is free; none of them changes anything.
 
-A placer for whole GPUs answers with how many GPUs to take on which node (`Counts`), or None where the job does
-not fit. On each node the GPUs with the lowest numbers are then taken. `min` and `max` return the first of
-equals, and all lists here are in index order: that is the tie-break.
+A placer for whole GPUs answers with how many GPUs to take on which node (`Counts`), or None where the job
+does not fit. On each node the GPUs with the lowest numbers are then taken. `min` and `max` return the first
+of equals, and all lists here are in index order: that is the tie-break.
 """
 
 from __future__ import annotations
@@ -77,8 +77,7 @@ def consolidate_strictly(ask: Ask, nodes: list[Node]) -> Counts | None:
             and node.index not in counts
             and 0 < node.capacity <= rest
             and node.free == node.capacity
-            and rest - node.capacity
-            <= sum(capacities_without(nodes, [*counts, node.index])[: nodes_left - 1])
+            and rest - node.capacity <= sum(capacities_without(nodes, [*counts, node.index])[: nodes_left - 1])
             and node.has_room(ask, node.capacity)
         ]
         if not wholly_free:
@@ -167,9 +166,7 @@ def random(request: Request) -> Counts | None:
     rest = ask.gpus
     draws = 0
     while rest > 0:
-        candidates = [
-            node for node in request.up if node.index not in counts and node.can_take(ask, rest) >= 1
-        ]
+        candidates = [node for node in request.up if node.index not in counts and node.can_take(ask, rest) >= 1]
         if not candidates:
             return None
         chosen = candidates[request.draw(draws, len(candidates))]
@@ -184,9 +181,7 @@ def rack(request: Request) -> Counts | None:
     ask = request.ask
     for domains in domains_from_inside(request):
         enough = [
-            domain
-            for domain in domains
-            if sum(node.can_take(ask, ask.gpus) for node in domain if node.up) >= ask.gpus
+            domain for domain in domains if sum(node.can_take(ask, ask.gpus) for node in domain if node.up) >= ask.gpus
         ]
         if enough:
             tightest = min(enough, key=lambda domain: sum(node.free for node in domain if node.up))
@@ -301,9 +296,7 @@ def drawn(request: Request, spots: list[Spot]) -> Spot:
 
 
 def least_fragmenting(request: Request, spots: list[Spot]) -> Spot:
-    return min(
-        spots, key=lambda spot: raised_fragmentation(spot[0], request.ask, [spot[1]], request.trace_asks)
-    )
+    return min(spots, key=lambda spot: raised_fragmentation(spot[0], request.ask, [spot[1]], request.trace_asks))
 
 
 SHARES: dict[str, Callable[[Request, list[Spot]], Spot]] = {

@@ -79,9 +79,7 @@ class Tiresias:
             raise NotImplementedError("the Gittins variant is checked elsewhere")
 
     def policy(self) -> Policy:
-        return Policy(
-            level=self.queue, key=first_start, preempt=True, wake_s=self.wake_s, promote=self.promote
-        )
+        return Policy(level=self.queue, key=first_start, preempt=True, wake_s=self.wake_s, promote=self.promote)
 
     def queue(self, job: Job, now: float) -> int:
         service = (job.ran_at(now) - job.ran_at_reset_s) * job.gpus

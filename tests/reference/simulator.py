@@ -22,6 +22,9 @@ from .policies import Policy, Usage, dominant_share, make_policy
 Row = tuple[float, EventKind, int, Any]
 Rank = tuple[float, float, float, int]
 
+#: A policy that displaces a job at every tick before the cost of its start is over never gets anything done.
+MOST_INSTANTS = 20_000
+
 
 @dataclass(frozen=True)
 class Options:
@@ -94,7 +97,11 @@ class Run:
         self.started_in_pass: set[int] = set()
 
     def to_the_end(self) -> Result:
+        instants = 0
         while any(job.state is not State.OVER for job in self.jobs):
+            instants += 1
+            if instants > MOST_INSTANTS:
+                raise RuntimeError(f"no end in sight after {MOST_INSTANTS} instants, at {self.now} s")
             moment = self.next_instant()
             if moment is None:
                 self.refuse_all_that_wait()
@@ -385,7 +392,7 @@ class Run:
         return sorted(jobs, key=self.rank, reverse=True)
 
     def losers(self, trial: ClusterState, released: list[Job]) -> list[Job]:
-        """Of the released jobs, best rank first, those whose place is not free any more. The others return."""
+        """Of the released jobs, best rank first, those whose place is not free any more. The rest return."""
         losers = []
         for job in sorted(released, key=self.rank):
             assert job.placement is not None
