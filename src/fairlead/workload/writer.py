@@ -51,14 +51,19 @@ def write_trace(trace: Trace, path: str | Path, *, origin_comment: bool = False)
 def _write_csv(trace: Trace, file: IO[str], comment: str) -> None:
     columns = file_columns(trace)
     file.write(comment)
-    ids = columns["job_id"]
-    # unquoted, an id that begins with # would read as a comment
-    marked = not isinstance(ids, np.ndarray) and any(text.startswith("#") for text in ids)
     csv.writer(file, lineterminator="\n").writerow(columns)
-    quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if marked else csv.QUOTE_MINIMAL
+    quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if _needs_quotes(columns) else csv.QUOTE_MINIMAL
     writer = csv.writer(file, lineterminator="\n", quoting=quoting)
     for batch in _batches(columns, len(trace)):
         writer.writerows(zip(*batch.values()))
+
+
+def _needs_quotes(columns: dict[str, Any]) -> bool:
+    """Unquoted, an id that begins with # would read as a comment; and a carriage return goes unquoted by itself."""
+    ids = columns["job_id"]
+    if not isinstance(ids, np.ndarray) and any(text.startswith("#") or "\r" in text for text in ids):
+        return True
+    return any("\r" in text for names in columns.values() if isinstance(names, Names) for text in names.values)
 
 
 def _write_parquet(trace: Trace, path: Path) -> None:

@@ -159,7 +159,7 @@ class Rows:
         if limit is None:
             return
         kept = np.flatnonzero(self.keep)
-        if len(kept) <= limit:
+        if len(kept) < limit:
             return
         last = int(kept[limit - 1])
         self._out[last + 1 :] = True

@@ -31,9 +31,11 @@ def open_bytes(path: Path) -> IO[bytes]:
         raise InputError("there is no such file", file=str(path)) from None
     except OSError as error:
         raise InputError(f"this can't be read: {error.strerror}", file=str(path)) from None
-    magic = file.read(2)
+    if file.read(len(_GZIP)) == _GZIP:
+        file.close()
+        return cast(IO[bytes], gzip.open(path, "rb"))
     file.seek(0)
-    return cast(IO[bytes], gzip.open(file, "rb")) if magic == _GZIP else file
+    return file
 
 
 def read_chunk(file: IO[bytes], path: Path, size: int, line: int) -> bytes:
