@@ -78,13 +78,13 @@ SEREN = """\
 job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,start_time,end_time,duration,queue,gpu_time
 7,u1,1,8,128,Other,FAILED,2023-03-01 00:18:22+08:00,2023-03-01 00:18:54+08:00,2023-03-01 00:20:51+08:00,117,32,936.0
 8,u2,2,16,256,Pretrain,COMPLETED,2023-03-01 00:18:20+08:00,2023-03-01 00:18:20+08:00,2023-03-01 00:18:30+08:00,10,0,160.0
-"""
+"""  # noqa: E501
 KALOS = """\
 job_id,user,node_num,gpu_num,cpu_num,mem_per_pod_GB,shared_mem_per_pod,type,state,submit_time,start_time,end_time,fail_time,stop_time,duration,queue,gpu_time
 dlc1,uf,8,64,960,1000,100.0,Other,FAILED,2023-05-17 11:00:58+00:00,2023-05-17 11:01:08+00:00,2023-05-17 11:01:16+00:00,2023-05-17 11:01:16+00:00,,18,10.0,1152.0
 dlc2,uf,1,8,90,,,Other,CANCELLED,2023-05-17 11:00:59+00:00,,2023-05-17 11:01:16+00:00,,,17,,
 dlc3,uf,1,0,90,10,,Other,COMPLETED,2023-05-17 11:00:59+00:00,2023-05-17 11:01:00+00:00,2023-05-17 11:01:16+00:00,,,17,1.0,0
-"""
+"""  # noqa: E501
 
 
 def test_acme_seren(tmp_path: Path) -> None:
@@ -125,7 +125,12 @@ p4,1000,1,1,500,,BE,Pending,6,30,
 
 
 def test_the_merged_lists(tmp_path: Path) -> None:
-    text = "job_id,submit_time,num_gpus,duration_s,vc,in_pollux_subset\n0,2017-08-14 23:27:00,1,9,a,False\n1,2017-08-14 23:28:30,2,0,,True\n2,2017-08-14 23:29:00,2,3,,True\n"
+    text = """\
+job_id,submit_time,num_gpus,duration_s,vc,in_pollux_subset
+0,2017-08-14 23:27:00,1,9,a,False
+1,2017-08-14 23:28:30,2,0,,True
+2,2017-08-14 23:29:00,2,3,,True
+"""
     loaded = load_trace(write(tmp_path, text))
     assert (loaded.format, loaded.dropped) == ("philly-merged", {"ran for 0 s": 1})
     assert loaded.trace.submit_s.tolist() == [0, 120]
@@ -133,7 +138,12 @@ def test_the_merged_lists(tmp_path: Path) -> None:
     text = "job_id,submission_time,duration,num_gpu\nx-1,50,9,64\nx-2,70,3,1\n"
     loaded = load_trace(write(tmp_path, text))
     assert (loaded.format, listed(loaded.trace.job_ids), loaded.shift_s) == ("itp", ["x-1", "x-2"], 50)
-    text = "# slice\n# a, b\njob_id,user,tenant,class,submit_time,num_chips,chip_type,num_nodes,duration_s,walltime_limit_s,final_status\n5,u,v,finetune,5000000,16,,2,24.0,24.0,CANCELED\n"
+    text = """\
+# slice
+# a, b
+job_id,user,tenant,class,submit_time,num_chips,chip_type,num_nodes,duration_s,walltime_limit_s,final_status
+5,u,v,finetune,5000000,16,,2,24.0,24.0,CANCELED
+"""
     loaded = load_trace(write(tmp_path, text))
     assert (loaded.format, loaded.shift_s, loaded.trace.gpus.tolist()) == ("helios-slice", 5, [16])
     assert loaded.trace.gpu_type is None
