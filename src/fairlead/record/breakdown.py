@@ -84,9 +84,7 @@ def size_groups(jobs: JobTable) -> tuple[Ints, list[str]]:
     return codes, [names[0], SHARE, *names[1:]]
 
 
-def _rows(
-    codes: Ints, names: list[str], jobs: JobTable, outcome: Outcome, rho: Floats
-) -> tuple[GroupRow, ...]:
+def _rows(codes: Ints, names: list[str], jobs: JobTable, outcome: Outcome, rho: Floats) -> tuple[GroupRow, ...]:
     count = len(names)
     order, bounds = groups(codes, count)
     jct = by_group(outcome.finish_s - jobs.submit_s, order, bounds)

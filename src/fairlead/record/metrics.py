@@ -64,7 +64,7 @@ class Metrics:
     down_gpu_s: float  #: GPUs of nodes that were down × time
     rho_mean: float  #: finish-time fairness, see fairness.finish_time_fairness
     rho_p95: float
-    rho_above_1_share: float
+    rho_above_1_share: float  #: above by more than the rounding of times explains, a millionth
     jain_index: float  #: over tenants, see fairness.jain_index
     #: of the idle GPU-seconds on nodes that were up, the part on nodes which also had something running on
     #: their GPUs
@@ -97,9 +97,7 @@ class Metrics:
         }
 
 
-def core_metrics(
-    jobs: JobTable, outcome: Outcome, *, capacity_gpus: int, end_s: float | None = None
-) -> CoreMetrics:
+def core_metrics(jobs: JobTable, outcome: Outcome, *, capacity_gpus: int, end_s: float | None = None) -> CoreMetrics:
     """The cheap part. `end_s` is when the last run ended: pass it where jobs can fail for good or are left
     running, since without it the last finish is taken, and a job that is given up later would count as work
     outside the makespan."""
@@ -154,7 +152,7 @@ def fold_metrics(journal: Journal, outcome: Outcome | None = None, runs: Runs | 
         down_gpu_s=float(np.dot(down, node_gpus(journal.cluster))),
         rho_mean=float(known_rho.mean()) if len(known_rho) else math.nan,
         rho_p95=spread(known_rho).p95,
-        rho_above_1_share=_part(float(np.count_nonzero(known_rho > 1.0)), len(known_rho)),
+        rho_above_1_share=_part(float(np.count_nonzero(known_rho > 1.0 + 1e-6)), len(known_rho)),
         jain_index=jain_index(journal, outcome),
         fragmentation=_fragmentation(journal, runs, float(held.sum()), down, end_s - begin_s),
         tenants=by_tenant(jobs, outcome, rho),

@@ -70,9 +70,7 @@ def fold_runs(journal: Journal) -> Runs:
     still_running = np.flatnonzero(open_runs).astype(np.int32)
     if len(still_running) and not np.all(open_runs[still_running] == 1):
         job = int(still_running[open_runs[still_running] != 1][0])
-        raise ValueError(
-            f"job {job} does not start and stop in turn: {int(open_runs[job]):+d} starts over stops"
-        )
+        raise ValueError(f"job {job} does not start and stop in turn: {int(open_runs[job]):+d} starts over stops")
     end_s, end_kind = journal.time_s[stops], journal.kind[stops]
     if len(still_running):
         stop_job = np.concatenate([stop_job, still_running])

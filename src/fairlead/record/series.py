@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -136,6 +137,7 @@ class Raster:
     DOWN = 1
 
     bins: Bins
+    row_is: Literal["GPU", "node", "stretch of nodes"]
     row_names: tuple[str, ...]
     codes: npt.NDArray[np.int8]  #: rows × bins; FREE, DOWN, or 2 + the position in `names`
     #: tenants, largest first and the rest together; none: colours only tell jobs apart
@@ -153,7 +155,7 @@ def fold_raster(
     runs = fold_runs(journal) if runs is None else runs
     begin_s, end_s = window_s(journal, runs)
     bins = bins_for(begin_s, end_s, most_bins)
-    row_of_gpu, row_names = _rows(journal, most_rows)
+    row_is, row_of_gpu, row_names = _rows(journal, most_rows)
     colour, names = _colours(journal, runs)
     rows, colours = len(row_names), int(colour.max(initial=0)) + 1
     row_gpus = np.bincount(row_of_gpu, minlength=rows)
@@ -171,23 +173,21 @@ def fold_raster(
     codes = (2 + by_colour.argmax(axis=1)).astype(np.int8)
     codes[by_colour.sum(axis=1) < 0.5] = Raster.FREE
     codes[_down(journal, bins, row_of_gpu, row_gpus) >= 0.5] = Raster.DOWN
-    return Raster(bins, row_names, codes, names)
+    return Raster(bins, row_is, row_names, codes, names)
 
 
-def _rows(journal: Journal, most: int) -> tuple[Ints, tuple[str, ...]]:
-    """For each GPU its row, and the rows' names."""
+def _rows(journal: Journal, most: int) -> tuple[Literal["GPU", "node", "stretch of nodes"], Ints, tuple[str, ...]]:
+    """What a row is, for each GPU its row, and the rows' names."""
     nodes = journal.cluster.nodes
     node_of = node_of_gpu(journal.cluster)
     if len(node_of) <= most:
         names = tuple(f"{node.name} GPU {i}" for node in nodes for i in range(node.gpus))
-        return np.arange(len(node_of), dtype=np.int32), names
+        return "GPU", np.arange(len(node_of), dtype=np.int32), names
     per_row = -(-len(nodes) // most)
     firsts = range(0, len(nodes), per_row)
     lasts = [min(first + per_row, len(nodes)) - 1 for first in firsts]
-    names = tuple(
-        nodes[a].name if a == b else f"{nodes[a].name} to {nodes[b].name}" for a, b in zip(firsts, lasts)
-    )
-    return (node_of // per_row).astype(np.int32), names
+    names = tuple(nodes[a].name if a == b else f"{nodes[a].name} to {nodes[b].name}" for a, b in zip(firsts, lasts))
+    return "node" if per_row == 1 else "stretch of nodes", (node_of // per_row).astype(np.int32), names
 
 
 def _colours(journal: Journal, runs: Runs) -> tuple[Ints, tuple[str, ...]]:

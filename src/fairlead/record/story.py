@@ -80,8 +80,7 @@ def _summary(journal: Journal, job: int, now_s: float, ran_s: float) -> str:
     total_s = now_s - float(journal.jobs.submit_s[job])
     waited_s = max(total_s - ran_s, 0.0)
     return (
-        f"In all {duration(total_s)} from submission to end: "
-        f"{duration(ran_s)} on GPUs, {duration(waited_s)} waiting."
+        f"In all {duration(total_s)} from submission to end: {duration(ran_s)} on GPUs, {duration(waited_s)} waiting."
     )
 
 

@@ -1,0 +1,72 @@
+"""The page's style sheet. Tones t0 to t11 are told apart by people with the common kinds of colour
+blindness too."""
+
+CSS = """
+:root {
+  color-scheme: light dark;
+  --back: #f6f7f9; --card: #ffffff; --text: #1c2430; --soft: #5a6675; --line: #dde2e8; --best: #dff2e4;
+  --best-text: #14602d; --accent: #1f5fa8; --free: #eef1f4; --down: #3b3f46; --low: #eaf1fa; --high: #123f78;
+  --t0: #1f6fc0; --t1: #e06c12; --t2: #16875b; --t3: #c22f4e; --t4: #7d4fb3; --t5: #8a6336; --t6: #cf5fa8;
+  --t7: #2f9fae; --t8: #9a9412; --t9: #66727f; --t10: #e3aa00; --t11: #79a9e0;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --back: #12161c; --card: #1a2029; --text: #e6eaf0; --soft: #9aa7b6; --line: #2e3743; --best: #163a26;
+    --best-text: #8fe0ac; --accent: #7db4f2; --free: #212934; --down: #59626e; --low: #1d2a3a; --high: #8cc0ff;
+    --t0: #69a8ec; --t1: #f5924a; --t2: #4fc08f; --t3: #f0708a; --t4: #b48ee6; --t5: #c79d6b; --t6: #ee92cf;
+    --t7: #6fd0dc; --t8: #d2cb4d; --t9: #a2aebb; --t10: #ffd04a; --t11: #a9cbf2;
+  }
+}
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--back); color: var(--text);
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+main, header, footer { max-width: 1240px; margin: 0 auto; padding: 0 20px; }
+header { padding-top: 28px; }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 8px; overflow-wrap: anywhere; }
+h2 { font-size: 1.1rem; margin: 0 0 4px; overflow-wrap: anywhere; }
+dl.facts { display: flex; flex-wrap: wrap; gap: 4px 28px; margin: 0 0 12px; }
+dl.facts div { min-width: 0; }
+dl.facts dt { color: var(--soft); font-size: .8rem; }
+dl.facts dd { margin: 0; overflow-wrap: anywhere; }
+.card { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 16px; margin: 0 0 16px;
+  min-width: 0; }
+.charts { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 0 16px; align-items: stretch; }
+.charts .wide { grid-column: 1 / -1; }
+figure { margin: 0; }
+figcaption { color: var(--soft); font-size: .92rem; margin: 0 0 6px; overflow-wrap: anywhere; }
+.plot { width: 100%; height: 340px; }
+.wide .plot { height: 500px; }
+.scroll { overflow-x: auto; }
+.scroll:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .82rem; }
+th, td { padding: 6px 5px; text-align: right; vertical-align: top; border-bottom: 1px solid var(--line);
+  white-space: nowrap; }
+thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; white-space: normal; }
+tbody th, thead th:first-child { text-align: left; position: sticky; left: 0; background: var(--card); }
+tbody th { font-weight: 600; max-width: 15rem; overflow: hidden; text-overflow: ellipsis; }
+tbody tr:last-child > * { border-bottom: 0; }
+td.best { background: var(--best); color: var(--best-text); font-weight: 600; }
+td small { display: block; color: var(--soft); font-weight: 400; }
+.swatch { display: inline-block; width: .75em; height: .75em; border-radius: 2px; margin-right: .45em; }
+ul.legend { list-style: none; display: flex; flex-wrap: wrap; gap: 2px 16px; padding: 0; margin: 4px 0 0;
+  font-size: .85rem; color: var(--soft); }
+ul.legend li { overflow-wrap: anywhere; }
+.tabs { display: flex; flex-wrap: wrap; gap: 6px; margin: 6px 0 8px; }
+.tabs button { font: inherit; font-size: .88rem; color: var(--text); background: transparent; cursor: pointer;
+  border: 1px solid var(--line); border-radius: 999px; padding: 3px 12px; max-width: 100%; overflow-wrap:
+  anywhere; }
+.tabs button[aria-selected="true"] { background: var(--accent); border-color: var(--accent); color: var(--card); }
+.tabs button:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
+[hidden] { display: none; }
+details { font-size: .9rem; color: var(--soft); }
+details table { font-size: .85rem; }
+footer { color: var(--soft); font-size: .85rem; padding-bottom: 28px; }
+@media (max-width: 860px) {
+  .charts { grid-template-columns: minmax(0, 1fr); }
+  main, header, footer { padding-left: 12px; padding-right: 12px; }
+  .card { padding: 12px; border-radius: 8px; }
+  h1 { font-size: 1.3rem; }
+  .wide .plot { height: 420px; }
+}
+@media print { .card { break-inside: avoid; } .tabs { display: none; } }
+"""
