@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairlead.model.errors import InputError
+from fairlead.workload import writer
 from fairlead.workload.readers import load_trace, table
 from fairlead.workload.trace import Names, Trace
 from fairlead.workload.writer import write_trace
@@ -85,15 +86,19 @@ def test_any_trace_reads_back_the_same(trace: Trace, suffix: str, tmp_path: Path
     assert plain(load_trace(path).trace) == plain(trace)
 
 
+@pytest.mark.parametrize("fast", ["writer", "parser", "both"])
 @given(trace=traces())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_the_fast_parser_reads_the_same_as_the_exact_one(
-    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_paths_for_large_traces_do_the_same(
+    trace: Trace, fast: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "t.csv"
-    write_trace(trace, path)
     with monkeypatch.context() as patch:
-        patch.setattr(table, "FAST_BYTES", 0)
+        if fast != "parser":
+            patch.setattr(writer, "FAST_ROWS", 0)
+        if fast != "writer":
+            patch.setattr(table, "FAST_BYTES", 0)
+        write_trace(trace, path)
         assert plain(load_trace(path).trace) == plain(trace)
 
 

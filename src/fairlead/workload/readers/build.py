@@ -85,7 +85,7 @@ class Builder:
         if dated:
             origin = iso_time(shift_s, self.zone)
         if shift_s:
-            submit_s = submit_s - shift_s
+            submit_s -= shift_s
         order = None if _is_sorted(submit_s) else np.argsort(submit_s, kind="stable")
         columns: dict[str, Any] = {"submit_s": submit_s if order is None else submit_s[order]}
         for name in [*_TYPES, *NAME_COLUMNS]:
@@ -136,6 +136,7 @@ class Builder:
             ids = ids if order is None else ids[order]
             return None if np.array_equal(ids, np.arange(len(ids))) else ids
         texts = [ids if isinstance(ids, PackedStrings) else PackedStrings.of(_printed(ids)) for ids in self._ids]
+        self._ids.clear()
         packed = PackedStrings.concat(texts) if len(texts) > 1 else texts[0]
         return packed if order is None else packed.take(order)
 

@@ -11,7 +11,7 @@ from typing import IO, cast
 
 from fairlead.model.errors import InputError
 
-BLOCK_BYTES = 16 << 20
+BLOCK_BYTES = 8 << 20
 _PIECE_BYTES = 8 << 10
 _BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
@@ -95,6 +95,15 @@ def line_blocks(path: Path, size: int = BLOCK_BYTES) -> Iterator[LineBlock]:
                 raise InputError(damage.what, file=damage.file, line=line, accepts=damage.accepts)
             if not chunk:
                 return
+
+
+def halved(block: LineBlock) -> tuple[LineBlock, LineBlock] | None:
+    """Two blocks of whole records; None where that can't be done."""
+    end = _last_record_end(block.data[: len(block.data) // 2])
+    if not end:
+        return None
+    second = LineBlock(block.data[end:], block.first_line + block.data.count(b"\n", 0, end))
+    return LineBlock(block.data[:end], block.first_line), second
 
 
 def _last_record_end(data: bytes) -> int:

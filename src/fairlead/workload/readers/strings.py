@@ -15,7 +15,7 @@ class PackedStrings(Sequence[str]):
 
     __slots__ = ("_data", "_ends", "_starts")
 
-    def __init__(self, data: bytes, starts: Longs, ends: Longs) -> None:
+    def __init__(self, data: bytes | bytearray, starts: Longs, ends: Longs) -> None:
         self._data, self._starts, self._ends = data, starts, ends
 
     @classmethod
@@ -30,13 +30,19 @@ class PackedStrings(Sequence[str]):
         return cls.joined(b"".join(encoded), np.array([len(text) for text in encoded], np.int64))
 
     @classmethod
-    def concat(cls, parts: Sequence[PackedStrings]) -> PackedStrings:
-        offsets = np.cumsum([0] + [len(part._data) for part in parts[:-1]], dtype=np.int64)
-        return cls(
-            b"".join(part._data for part in parts),
-            np.concatenate([part._starts + offset for part, offset in zip(parts, offsets)]),
-            np.concatenate([part._ends + offset for part, offset in zip(parts, offsets)]),
-        )
+    def concat(cls, parts: list[PackedStrings]) -> PackedStrings:
+        """Takes the parts out of the list as it goes, so that memory holds the texts little more than once."""
+        data = bytearray(sum(len(part._data) for part in parts))
+        starts = np.empty(sum(len(part) for part in parts), np.int64)
+        ends = np.empty_like(starts)
+        end, row = len(data), len(starts)
+        while parts:
+            part = parts.pop()
+            end, row = end - len(part._data), row - len(part)
+            data[end : end + len(part._data)] = part._data
+            starts[row : row + len(part)] = part._starts + end
+            ends[row : row + len(part)] = part._ends + end
+        return cls(data, starts, ends)
 
     def take(self, index: Longs) -> PackedStrings:
         return PackedStrings(self._data, self._starts[index], self._ends[index])

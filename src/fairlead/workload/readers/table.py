@@ -13,11 +13,13 @@ from fairlead.workload.readers.block import Block, Layout, parse_exact
 from fairlead.workload.readers.build import Builder
 from fairlead.workload.readers.report import BadRow, Report
 from fairlead.workload.readers.rows import Rows
-from fairlead.workload.readers.source import LineBlock, line_blocks
+from fairlead.workload.readers.source import LineBlock, halved, line_blocks
 from fairlead.workload.readers.values import NOTHING, zone_of
 
 #: below this the csv module is done before polars is imported
 FAST_BYTES = 1 << 20
+#: a faulty block is halved down to this before it is read line by line
+EXACT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def _csv_blocks(path: Path, table: Table, convert: Callable[[Rows], None], load:
             if layout is None:
                 layout, block = _layout(path, table, block, load)
                 _note_zone(block, layout, table, load)
-            yield _checked(block, layout, convert)
+            yield from _checked(block, layout, convert)
     except InputError as error:
         # a damaged file ends where it is damaged; anything else is not for skipping
         if layout is None or error.line is None or not load.report.skip_bad:
@@ -102,16 +104,25 @@ def _csv_blocks(path: Path, table: Table, convert: Callable[[Rows], None], load:
         load.report.add_bad([BadRow(str(path), error.line, None, None, error.what, error.accepts or "")])
 
 
-def _checked(block: LineBlock, layout: Layout, convert: Callable[[Rows], None]) -> Rows:
-    if len(block.data) >= FAST_BYTES:
-        from fairlead.workload.readers.fast import parse_fast
+def _checked(block: LineBlock, layout: Layout, convert: Callable[[Rows], None]) -> Iterator[Rows]:
+    """Halve a block that is not all right until the part with the fault is small enough for the exact parser."""
+    if len(block.data) < FAST_BYTES:
+        yield _converted(parse_exact(block, layout), layout.file, convert)
+        return
+    from fairlead.workload.readers.fast import parse_fast
 
-        quick = parse_fast(block, layout)
-        if quick is not None:
-            rows = _converted(quick, layout.file, convert)
-            if not rows.bad.any():
-                return rows
-    return _converted(parse_exact(block, layout), layout.file, convert)
+    quick = parse_fast(block, layout)
+    if quick is not None:
+        rows = _converted(quick, layout.file, convert)
+        if not rows.bad.any():
+            yield rows
+            return
+    halves = halved(block) if len(block.data) > EXACT_BYTES else None
+    if halves is None:
+        yield _converted(parse_exact(block, layout), layout.file, convert)
+        return
+    for half in halves:
+        yield from _checked(half, layout, convert)
 
 
 def _converted(block: Block, file: str, convert: Callable[[Rows], None]) -> Rows:
