@@ -101,13 +101,13 @@ def test_quotes_comments_blank_lines_and_dos_line_ends_are_read(tmp_path: Path) 
         'job_id, submit_s ,gpus,duration_s,"tenant"\r\n'
         '"a,1",0,1,2,"say ""hi"""\r\n'
         "# between\r\n"
-        '"b\nb", 1 ,2.0,3e0,\r\n'
+        '"b\n#b", 1 ,2.0,3e0,\r\n'
         "\r\n"
     )
     path = tmp_path / "t.csv"
     path.write_bytes(text.encode())
     trace = load_trace(path).trace
-    assert list(trace.job_ids or []) == ["a,1", "b\nb"]
+    assert list(trace.job_ids or []) == ["a,1", "b\n#b"]
     assert decoded(trace.tenant) == ['say "hi"', None]
     assert trace.gpus.tolist() == [1, 2]
     assert trace.duration_s.tolist() == [2, 3]

@@ -163,10 +163,13 @@ def csv_rows(block: LineBlock, file: str, broken: list[BadRow]) -> Iterator[tupl
 
 def _text_lines(block: LineBlock, file: str, broken: list[BadRow]) -> Iterator[str]:
     """A comment or undecodable line becomes a blank one, so that the reader's count of lines stays right."""
+    quoted = False
     for number, raw in enumerate(block.data.split(b"\n"), block.first_line):
-        if raw.startswith(b"#"):
+        if raw.startswith(b"#") and not quoted:
             yield "\n"
             continue
+        if b'"' in raw and raw.count(b'"') % 2:
+            quoted = not quoted
         try:
             yield raw.decode() + "\n"
         except UnicodeDecodeError as error:

@@ -84,6 +84,9 @@ def parse_fast(block: LineBlock, layout: Layout) -> FastBlock | None:
     types = {name: pl.Float64 if layout.wanted.get(name) else pl.String for name in layout.header}
     data = block.data
     comments = data.startswith(b"#") or b"\n#" in data
+    quotes = b'"' in data
+    if comments and quotes:
+        return None  # a line that begins with # may stand inside quotes
     try:
         frame = pl.read_csv(
             data,
@@ -95,25 +98,22 @@ def parse_fast(block: LineBlock, layout: Layout) -> FastBlock | None:
         )
     except pl.exceptions.PolarsError:
         return None
-    # polars fills short rows with nulls: only the number of commas shows it, and quotes and comments hide it
-    if b'"' in data or comments or data.count(b",") != frame.height * (len(layout.header) - 1):
-        return None if not _same_shape(block, layout, frame) else FastBlock(frame)
-    return FastBlock(frame)
+    return FastBlock(frame) if _same_shape(data, layout, frame, comments, quotes) else None
 
 
-def _same_shape(block: LineBlock, layout: Layout, frame: pl.DataFrame) -> bool:
-    """Count the commas inside quoted cells and comments too, where a block has such."""
-    data = block.data
-    if b"\n#" in data or data.startswith(b"#"):
+def _same_shape(data: bytes, layout: Layout, frame: pl.DataFrame, comments: bool, quotes: bool) -> bool:
+    """Polars fills short rows with nulls: only the number of commas shows that, less those in comments and quotes."""
+    if comments:
         data = b"\n".join(line for line in data.split(b"\n") if not line.startswith(b"#"))
-    if b'"' not in data:
-        return data.count(b",") == frame.height * (len(layout.header) - 1)
-    try:
-        whole = pl.read_csv(data, has_header=False, schema=dict.fromkeys(layout.header, pl.String))
-    except pl.exceptions.PolarsError:
-        return False
-    inside = whole.select(pl.all().str.count_matches(",", literal=True).sum()).sum_horizontal().item()
-    return data.count(b",") == frame.height * (len(layout.header) - 1) + int(inside or 0)
+    commas = frame.height * (len(layout.header) - 1)
+    if quotes:
+        try:
+            whole = pl.read_csv(data, has_header=False, schema=dict.fromkeys(layout.header, pl.String))
+        except pl.exceptions.PolarsError:
+            return False
+        inside = whole.select(pl.all().str.count_matches(",", literal=True).sum()).sum_horizontal().item()
+        commas += int(inside or 0)
+    return data.count(b",") == commas
 
 
 def _parsed(series: pl.Series, reading: Reading) -> pl.Series:

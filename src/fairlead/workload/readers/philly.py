@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -30,6 +31,8 @@ def looks_like(data: bytes) -> bool:
 
 def read(paths: list[Path], load: Pass) -> None:
     for path in paths:
+        if load.full:
+            return
         jobs = _Jobs(str(path), load)
         try:
             for line, entry in entries(path):
@@ -44,48 +47,85 @@ def read(paths: list[Path], load: Pass) -> None:
 
 
 def entries(path: Path) -> Iterator[tuple[int, Any]]:
-    """The elements of the list with the line each begins on. What is decoded is let go."""
-    decoder, decode = codecs.getincrementaldecoder("utf-8")(), json.JSONDecoder().raw_decode
-    text, line, begun, wants_comma = "", 1, False, False
+    """The elements of the list with the line each begins on; what is decoded is let go."""
     with open_bytes(path) as file:
-        ended = False
+        text = _Text(file, path)
+        if text.sign() != "[":
+            raise text.broken("a list of jobs")
+        text.skip(1)
+        if text.sign() == "]":
+            return
         while True:
-            # white space and the signs between elements
-            stripped = text.lstrip("\ufeff \t\r\n")
-            line += text.count("\n", 0, len(text) - len(stripped))
-            text = stripped
-            sign = text[:1]
-            if sign == "[" and not begun:
-                begun, text = True, text[1:]
-            elif sign == "," and wants_comma:
-                wants_comma, text = False, text[1:]
-            elif sign == "]" and begun:
+            yield text.element()
+            sign = text.sign()
+            text.skip(1)
+            if sign == "]":
                 return
-            elif sign and (not begun or wants_comma):
-                raise _syntax(path, line, text, "a comma or the end of the list" if begun else "a list of jobs")
-            else:
-                try:
-                    entry, end = decode(text) if text else (None, 0)
-                except json.JSONDecodeError as error:
-                    if ended:
-                        broken = line + text.count("\n", 0, error.pos)
-                        raise _syntax(path, broken, text[error.pos :], "JSON", error.msg) from None
-                    end = 0
-                if end:
-                    yield line, entry
-                    line += text.count("\n", 0, end)
-                    text, wants_comma = text[end:], True
+            if sign != ",":
+                text.skip(-1)
+                raise text.broken("a comma or the end of the list")
+
+
+class _Text:
+    """A window on the file, which moves forward; `line` is where it stands."""
+
+    _space = re.compile(r"[\ufeff \t\r\n]*")
+    _decode = json.JSONDecoder().raw_decode
+
+    def __init__(self, file: IO[bytes], path: Path) -> None:
+        self.file, self.path = file, path
+        self.text, self.at, self.line = "", 0, 1
+        self.ended = False
+        self._utf8 = codecs.getincrementaldecoder("utf-8")()
+
+    def skip(self, count: int) -> None:
+        self.at += count
+
+    def sign(self) -> str:
+        """The next character that is not white space; empty at the end of the file."""
+        while True:
+            found = self._space.match(self.text, self.at)
+            end = found.end() if found else self.at
+            self._pass(end)
+            if end < len(self.text) or not self._more():
+                return self.text[end : end + 1]
+
+    def element(self) -> tuple[int, Any]:
+        self.sign()
+        while True:
+            try:
+                value, end = self._decode(self.text, self.at)
+            except json.JSONDecodeError as error:
+                if self._more():
                     continue
-                if ended:
-                    raise InputError("the list has no end", file=str(path), line=line, accepts="a whole file")
-                # what is left is less than one job: double the read when a job is longer than a chunk
-                raw = read_chunk(file, path, max(_CHUNK_BYTES, len(text)), line)
-                ended = not raw
-                try:
-                    text += decoder.decode(raw, final=ended)
-                except UnicodeDecodeError as error:
-                    at = line + (text.encode() + raw[: error.start]).count(b"\n")
-                    raise InputError(f"not UTF-8 ({error.reason})", file=str(path), line=at, accepts="UTF-8") from None
+                line = self.line + self.text.count("\n", self.at, error.pos)
+                raise _syntax(self.path, line, self.text[error.pos :], "JSON", error.msg) from None
+            line = self.line
+            self._pass(end)
+            return line, value
+
+    def broken(self, accepts: str) -> InputError:
+        if self.at >= len(self.text):
+            return InputError("the list has no end", file=str(self.path), line=self.line, accepts="a whole file")
+        return _syntax(self.path, self.line, self.text[self.at :], accepts)
+
+    def _pass(self, end: int) -> None:
+        self.line += self.text.count("\n", self.at, end)
+        self.at = end
+
+    def _more(self) -> bool:
+        """Read on, letting go of what has been passed. A job longer than a chunk doubles what is read."""
+        if self.ended:
+            return False
+        left = self.text[self.at :]
+        raw = read_chunk(self.file, self.path, max(_CHUNK_BYTES, len(left)), self.line)
+        self.ended = not raw
+        try:
+            self.text, self.at = left + self._utf8.decode(raw, final=self.ended), 0
+        except UnicodeDecodeError as error:
+            line = self.line + left.count("\n") + raw[: error.start].count(b"\n")
+            raise InputError("the file is not UTF-8", file=str(self.path), line=line, accepts="UTF-8") from None
+        return not self.ended
 
 
 def _syntax(path: Path, line: int, text: str, accepts: str, why: str = "") -> InputError:
