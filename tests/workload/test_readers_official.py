@@ -78,13 +78,13 @@ SEREN = """\
 job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,start_time,end_time,duration,queue,gpu_time
 7,u1,1,8,128,Other,FAILED,2023-03-01 00:18:22+08:00,2023-03-01 00:18:54+08:00,2023-03-01 00:20:51+08:00,117,32,936.0
 8,u2,2,16,256,Pretrain,COMPLETED,2023-03-01 00:18:20+08:00,2023-03-01 00:18:20+08:00,2023-03-01 00:18:30+08:00,10,0,160.0
-"""  # noqa: E501
+"""
 KALOS = """\
 job_id,user,node_num,gpu_num,cpu_num,mem_per_pod_GB,shared_mem_per_pod,type,state,submit_time,start_time,end_time,fail_time,stop_time,duration,queue,gpu_time
 dlc1,uf,8,64,960,1000,100.0,Other,FAILED,2023-05-17 11:00:58+00:00,2023-05-17 11:01:08+00:00,2023-05-17 11:01:16+00:00,2023-05-17 11:01:16+00:00,,18,10.0,1152.0
 dlc2,uf,1,8,90,,,Other,CANCELLED,2023-05-17 11:00:59+00:00,,2023-05-17 11:01:16+00:00,,,17,,
 dlc3,uf,1,0,90,10,,Other,COMPLETED,2023-05-17 11:00:59+00:00,2023-05-17 11:01:00+00:00,2023-05-17 11:01:16+00:00,,,17,1.0,0
-"""  # noqa: E501
+"""
 
 
 def test_acme_seren(tmp_path: Path) -> None:
