@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -157,6 +158,32 @@ def test_percentiles_are_numpys(count: int, gaps: int) -> None:
     assert got.mean == pytest.approx(numbers.mean())
 
 
+@pytest.mark.parametrize(
+    "shape", ["smooth", "zeros", "all equal", "few values", "sorted", "periodic", "hidden from the sample", "gaps"]
+)
+@pytest.mark.parametrize("count", [50_000, 123_457])
+def test_percentiles_of_many_are_numpys_whatever_their_shape(shape: str, count: int) -> None:
+    rng = np.random.default_rng(count)
+    column = rng.lognormal(3, 2, count)
+    if shape == "zeros":
+        column[rng.random(count) < 0.93] = 0.0
+    elif shape == "all equal":
+        column[:] = 7.0
+    elif shape == "few values":
+        column = rng.integers(0, 5, count).astype(np.float64)
+    elif shape == "sorted":
+        column.sort()
+    elif shape == "periodic":
+        column = np.resize(np.arange(12.0), count)
+    elif shape == "hidden from the sample":
+        column[:: count // 4000] = -1e9
+    elif shape == "gaps":
+        column[rng.random(count) < 0.4] = np.nan
+    got = spread(column)
+    numbers = column[np.isfinite(column)]
+    assert [got.p50, got.p90, got.p95, got.p99] == np.percentile(numbers, [50, 90, 95, 99]).tolist()
+
+
 @pytest.mark.parametrize("seed", range(80))
 def test_metrics_equal_the_walk_second_by_second(seed: int) -> None:
     journal = random_journal(seed, tenants=seed % 3, complete=seed % 4 != 3)
@@ -192,3 +219,11 @@ def test_rho_equals_the_walk_second_by_second(seed: int) -> None:
         part = journal.cluster.gpus / (np.mean(job.active) if job.active else 1)
         ideal = duration * max(1.0, job.weight / part)
         assert got[i] == pytest.approx((job.finish - job.submit) / ideal)
+
+
+def test_an_outcome_that_says_nan_where_nothing_ran_gives_the_same_metrics() -> None:
+    journal = random_journal(5)
+    outcome = fold_outcome(journal)
+    gaps = replace(outcome, ran_s=np.where(outcome.ran_s == 0, np.nan, outcome.ran_s))
+    assert np.isnan(gaps.ran_s).any()
+    assert json.dumps(fold_metrics(journal, gaps).to_json()) == json.dumps(fold_metrics(journal).to_json())

@@ -55,5 +55,5 @@ def jain_index(journal: Journal, outcome: Outcome) -> float:
     asked = np.bincount(code, weights=part * jobs.duration_s[counted])
     lived = np.bincount(code, weights=part * (outcome.finish_s - jobs.submit_s)[counted])
     rate = asked[lived > 0] / lived[lived > 0]
-    squares = float(np.dot(rate, rate))
+    squares = float((rate * rate).sum())
     return float(rate.sum()) ** 2 / (len(rate) * squares) if squares > 0 else math.nan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -106,9 +106,8 @@ def core_metrics(jobs: JobTable, outcome: Outcome, *, capacity_gpus: int, end_s:
     if end_s is None and finished:
         end_s = float(np.nanmax(outcome.finish_s))
     makespan_s = math.nan if end_s is None else end_s - float(jobs.submit_s.min())
-    held_gpu_s = float(np.dot(outcome.ran_s, gpu_weight(jobs)))
-    if math.isnan(held_gpu_s):
-        held_gpu_s = float(np.dot(np.nan_to_num(outcome.ran_s), gpu_weight(jobs)))
+    # not np.dot: its threads wait for each other on a busy machine, and its digits depend on how many there are
+    held_gpu_s = float(np.nansum(outcome.ran_s * gpu_weight(jobs)))
     return CoreMetrics(
         jobs=len(jct_s),
         finished=finished,
@@ -124,6 +123,7 @@ def fold_metrics(journal: Journal, outcome: Outcome | None = None, runs: Runs | 
     """Pass what is folded already; the rest is folded here."""
     runs = fold_runs(journal) if runs is None else runs
     outcome = fold_outcome(journal, runs) if outcome is None else outcome
+    outcome = replace(outcome, ran_s=np.nan_to_num(outcome.ran_s))  # an outcome may say NaN where a job never ran
     jobs, capacity = journal.jobs, journal.cluster.gpus
     begin_s, end_s = window_s(journal, runs)
     core = core_metrics(jobs, outcome, capacity_gpus=capacity, end_s=end_s if len(runs) else None)
@@ -149,7 +149,7 @@ def fold_metrics(journal: Journal, outcome: Outcome | None = None, runs: Runs | 
         held_gpu_s=float(held.sum()),
         computing_gpu_s=computing_gpu_s,
         wasted_gpu_s=float((held - computing)[done | gave_up | (outcome.refused != 0)].sum()),
-        down_gpu_s=float(np.dot(down, node_gpus(journal.cluster))),
+        down_gpu_s=float((down * node_gpus(journal.cluster)).sum()),
         rho_mean=float(known_rho.mean()) if len(known_rho) else math.nan,
         rho_p95=spread(known_rho).p95,
         rho_above_1_share=_part(float(np.count_nonzero(known_rho > 1.0 + 1e-6)), len(known_rho)),
@@ -187,8 +187,8 @@ def _fragmentation(journal: Journal, runs: Runs, held_gpu_s: float, down_s: Floa
     gpus = node_gpus(journal.cluster)
     held = held_nodes(journal, runs)
     busy = union(held.what, runs.start_s[held.run], runs.end_s[held.run], len(gpus)).total_s(len(gpus))
-    idle_gpu_s = float(gpus.sum()) * window - held_gpu_s - float(np.dot(gpus, down_s))
-    empty_gpu_s = float(np.dot(gpus, window - busy - down_s))
+    idle_gpu_s = float(gpus.sum()) * window - held_gpu_s - float((gpus * down_s).sum())
+    empty_gpu_s = float((gpus * (window - busy - down_s)).sum())
     # rounding may leave a hair of idle time on a cluster that is full throughout
     if idle_gpu_s <= 1e-9 * float(gpus.sum()) * window:
         return math.nan

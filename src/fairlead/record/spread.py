@@ -10,6 +10,9 @@ import numpy as np
 from fairlead.record.runs import Floats, Ints, Longs
 
 _LEVELS = (0.50, 0.90, 0.95, 0.99)
+#: from here on a sample pays off, and its size
+_MANY = 50_000
+_SAMPLE = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +50,48 @@ def spread(values: Floats, *, overwrite: bool = False) -> Spread:
     count = len(column) - int(np.count_nonzero(np.isnan(column)))
     if count == 0:
         return NOTHING
-    # NaNs go last, so the first `count` are the numbers; a partition at the few ranks we read is a third of
-    # a sort
-    ranks = sorted({min(int(q * (count - 1)) + i, count - 1) for q in _LEVELS for i in (0, 1)})
     if count < len(column):
-        ranks.append(count - 1)
-    column.partition(ranks)
-    numbers = column[:count]
-    return Spread(float(numbers.mean()), *(interpolate(numbers, q) for q in _LEVELS))
+        # NaNs go last, so the first `count` are the numbers
+        column.partition(count - 1)
+        column = column[:count]
+    mean = float(column.mean())
+    if count >= _MANY:
+        return Spread(mean, *(_select(column, q) for q in _LEVELS))
+    column.sort()
+    return Spread(mean, *(interpolate(column, q) for q in _LEVELS))
 
 
-def interpolate(ordered: Floats, q: float) -> float:
-    """The q-quantile of a column whose two ranks around q are in their places; numpy's arithmetic, digit
-    for digit."""
-    at = q * (len(ordered) - 1)
+def _select(column: Floats, q: float) -> float:
+    """The q-quantile without ordering the column: a sample says between which two values the ranks around q must lie,
+    and only what lies there is sorted. Exact: where the sample misleads, the ranks are counted out of bounds and the
+    whole column is partitioned instead."""
+    count = len(column)
+    sample = np.sort(column[:: count // _SAMPLE])
+    slack = 4.0 * math.sqrt(len(sample) * q * (1.0 - q)) + 2.0
+    low = float(sample[max(int(q * len(sample) - slack), 0)])
+    high = float(sample[min(int(q * len(sample) + slack), len(sample) - 1)])
+    rank = int(q * (count - 1))
+    up_to_low = int(np.count_nonzero(column <= low))
+    if np.count_nonzero(column < low) <= rank and rank + 1 < up_to_low:
+        return low  # many are equal, as waits of 0 are
+    near = column[(column > low) & (column <= high)]
+    if rank < up_to_low or rank + 1 >= up_to_low + len(near):
+        return interpolate(np.partition(column, [rank, min(rank + 1, count - 1)]), q)
+    near.partition([rank - up_to_low, rank + 1 - up_to_low])
+    return interpolate(near, q, up_to_low, count)
+
+
+def interpolate(ordered: Floats, q: float, below: int = 0, count: int | None = None) -> float:
+    """The q-quantile of a column whose two ranks around q are in their places; numpy's arithmetic, digit for digit.
+
+    `ordered` may be a part of the column: `below` values lie before it, and `count` is of the whole.
+    """
+    count = len(ordered) if count is None else count
+    at = q * (count - 1)
     low = int(at)
     t = at - low
-    a = float(ordered[low])
-    b = float(ordered[min(low + 1, len(ordered) - 1)])
+    a = float(ordered[low - below])
+    b = float(ordered[min(low + 1, count - 1) - below])
     return b - (b - a) * (1.0 - t) if t >= 0.5 else a + (b - a) * t
 
 

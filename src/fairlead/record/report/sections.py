@@ -40,9 +40,13 @@ def charts_of(runs: Sequence[RunReport]) -> list[list[ChartSpec]]:
         )
     sections.append([_held(runs), _computing(runs)])
     sections.append([_queued_jobs(runs), _queued_gpus(runs)])
-    if any(run.metrics.tenants for run in runs):
+    tenants = any(run.metrics.tenants for run in runs)
+    if tenants:
         sections.append([_tenants(runs, "mean", lambda s: s.mean), _tenants(runs, "p95", lambda s: s.p95)])
-    sections.append([_sizes(runs, "mean", lambda s: s.mean), _sizes(runs, "p95", lambda s: s.p95)])
+    sizes = [_sizes(runs, "mean", lambda s: s.mean), _sizes(runs, "p95", lambda s: s.p95)]
+    for spec in sizes:
+        spec["wide"] = not tenants  # nothing stands beside it then
+    sections.append(sizes)
     sections.append([_occupancy(run) for run in runs])
     return sections
 
