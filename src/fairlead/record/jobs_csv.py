@@ -14,7 +14,7 @@ from fairlead.record.journal import Journal, Outcome
 from fairlead.record.outcome import wait_s
 
 COLUMNS = ("job_id", "submit_s", "start_s", "finish_s", "wait_s", "preemptions")
-#: from here on polars, whose import takes as long as writing this many rows without it
+#: from here on polars: about as many rows are written without it while it is imported
 _MANY = 50_000
 
 

@@ -1,5 +1,4 @@
-"""The page's style sheet. Tones t0 to t11 are told apart by people with the common kinds of colour
-blindness too."""
+"""The page's style sheet. Each tone, t0 to t11, has a form for light and one for dark."""
 
 CSS = """
 :root {
