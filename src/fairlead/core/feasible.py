@@ -1,0 +1,34 @@
+"""Which jobs can never run here, and why: decided once per class, on the empty cluster."""
+
+from __future__ import annotations
+
+from fairlead.core.plugs import Plugged
+from fairlead.kernels.columns import C_REASON, C_SHAPE, C_TENANT, S_GPUS, S_MILLI, S_TYPE, T_QUOTA
+from fairlead.model.reason import Reason
+from fairlead.state.jobs import NO_SUCH_TYPE
+from fairlead.state.state import State
+
+
+def judge_classes(state: State, plugged: Plugged) -> None:
+    """Mark the classes whose jobs are to be refused on arrival."""
+    classes, shape = state.queue.classes, state.cluster.shape
+    of_shape: dict[int, Reason] = {}
+    for k in range(classes.shape[1]):
+        s, t = int(classes[C_SHAPE, k]), int(classes[C_TENANT, k])
+        if s not in of_shape:
+            of_shape[s] = judge_shape(state, plugged, s)
+        quota = state.queue.tenants[T_QUOTA, t] if state.queue.tenants.shape[1] > t else -1.0
+        over = 0 <= quota < shape[S_GPUS, s] * shape[S_MILLI, s]
+        classes[C_REASON, k] = of_shape[s] or (Reason.OVER_QUOTA if over else Reason.NONE)
+
+
+def judge_shape(state: State, plugged: Plugged, s: int) -> Reason:
+    c = state.cluster
+    gpus, kind = int(c.shape[S_GPUS, s]), int(c.shape[S_TYPE, s])
+    if kind >= NO_SUCH_TYPE:
+        return Reason.NO_SUCH_GPU_TYPE
+    if gpus > int(c.capacity_sum[kind + 1, -1]):
+        return Reason.TOO_MANY_GPUS
+    if plugged.plug.place(c, s, 0, 0, 0, plugged.plug.pp) < 0:
+        return Reason.NODE_TOO_SMALL
+    return Reason.NONE

@@ -1,0 +1,175 @@
+"""Choosing and preparing what is plugged into the core: parsing `name:key=value,…`, compiling, working out traits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from fairlead.kernels.columns import F8, JobRow, Plug, TenantRow
+from fairlead.kernels.jit import PACKAGE, compiled_as
+from fairlead.kernels.signatures import JOB_FUNCTION, PLACE_FUNCTION, TENANT_FUNCTION
+from fairlead.model.errors import InputError
+from fairlead.model.suggest import unknown
+from fairlead.placement.base import Placer
+from fairlead.placement.registry import find_placer
+from fairlead.policy.base import COMMON_PARAMETERS, History, Planner, Policy, QueuePolicy, changes_of
+from fairlead.policy.registry import find_policy
+from fairlead.state.rules import Traits
+
+_CHANGES = {"never": 0, "running": 1, "always": 2}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A policy or placer as someone asked for it: its name and the parameters they set."""
+
+    name: str
+    values: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return self.name + ("" if not self.values else ":" + ",".join(f"{k}={v}" for k, v in self.values.items()))
+
+
+def parse_choice(text: str) -> Choice:
+    """`name`, `name:key=value,key=value` or `file.py:Class:key=value`."""
+    head, colon, tail = text.partition(":")
+    if head.endswith(".py"):
+        cls, colon, tail = tail.partition(":")
+        head = f"{head}:{cls}"
+    values: dict[str, str] = {}
+    for item in tail.split(",") if colon else ():
+        key, equals, value = item.partition("=")
+        if not equals or not key.strip():
+            raise InputError("a parameter is written key=value", value=item, accepts="name:key=value,key=value")
+        values[key.strip()] = value.strip()
+    return Choice(head, values)
+
+
+def _as(kind: object, name: str, text: str) -> Any:
+    if isinstance(kind, bool):
+        if text.lower() not in ("true", "false", "1", "0", "yes", "no"):
+            raise InputError("this parameter is a switch", column=name, value=text, accepts="true or false")
+        return text.lower() in ("true", "1", "yes")
+    if isinstance(kind, int | float):
+        try:
+            return float(text)
+        except ValueError:
+            raise InputError("this parameter is a number", column=name, value=text, accepts="a number") from None
+    return text
+
+
+def _values(choice: Choice, parameters: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
+    known = {**parameters, **common}
+    for key in choice.values:
+        if key not in known:
+            raise unknown(f"parameter of {choice.name}", key, known)
+    return {k: _as(v, k, choice.values[k]) if k in choice.values else v for k, v in known.items()}
+
+
+def _zero(job: JobRow, now: float, p: F8) -> float:
+    return 0.0
+
+
+def _never(job: JobRow, now: float, p: F8) -> float:
+    return np.inf
+
+
+def _no_group(tenant: TenantRow, now: float, p: F8) -> float:
+    return 0.0
+
+
+@cache
+def _job_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    return compiled_as(JOB_FUNCTION, cached=_ours(function))(function)
+
+
+@cache
+def _tenant_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    return compiled_as(TENANT_FUNCTION, cached=_ours(function))(function)
+
+
+@cache
+def _place_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    return compiled_as(PLACE_FUNCTION, cached=_ours(function))(function)
+
+
+def _ours(function: Callable[..., Any]) -> bool:
+    return function.__code__.co_filename.startswith(str(PACKAGE))
+
+
+@dataclass(frozen=True)
+class Plugged:
+    """A policy and a placer, ready to run."""
+
+    policy: str
+    placer: str
+    plug: Plug
+    traits: Traits
+    planner: Planner | None
+    uses_estimates: bool
+
+
+def plug_in(policy: Choice, placer: Choice, history: History, levels: tuple[str, ...]) -> Plugged:
+    found, spot = find_policy(policy.name), find_placer(placer.name)
+    placer_values = _values(placer, spot.parameters, {})
+    pp = np.array([*spot.numbers(placer_values, levels), 0.0])
+    place = _place_function(spot.place)
+    gated, parts = spot.takes_fewest_nodes(placer_values), spot.needs_gpu_parts
+    if issubclass(found, Planner):
+        values = _values(policy, found.parameters, {})
+        traits = Traits(planned=True, fewest_nodes=gated, gpu_parts=parts)
+        return Plugged(
+            str(policy), str(placer), _plug(QueuePolicy, np.zeros(1), pp, place), traits, found(values), False
+        )
+    common = {"strict": found.strict, "preempt": found.preempts, "quantum": found.quantum}
+    assert set(common) == set(COMMON_PARAMETERS)
+    values = _values(policy, found.parameters, common)
+    found = found.variant(values)
+    _check(found, values)
+    traits = Traits(
+        strict=values["strict"],
+        preempts=values["preempt"],
+        easy=found.easy,
+        by_tenant=found.by_tenant,
+        changes=_CHANGES[changes_of(found)],
+        drifts=values["preempt"] and found.drift is not None,
+        timers=found.wake is not None,
+        quantum=values["quantum"],
+        half_life=float(values[found.half_life]) if found.half_life else 0.0,
+        fewest_nodes=gated,
+        gpu_parts=parts,
+    )
+    p = np.array([*found.numbers(values, history), 0.0])
+    uses_estimates = values.get("estimate") == "given"
+    return Plugged(str(policy), str(placer), _plug(found, p, pp, place), traits, None, uses_estimates)
+
+
+def _check(policy: type[QueuePolicy], values: Mapping[str, Any]) -> None:
+    if not hasattr(policy, "key"):
+        raise InputError(f"policy class {policy.__name__} has no `key` function", accepts="key(job, now, p) -> number")
+    if values["quantum"] < 0:
+        raise InputError("a quantum is not negative", column="quantum", value=values["quantum"], accepts="0 or more")
+    if policy.easy and values["preempt"]:
+        raise InputError("EASY backfilling does not preempt", column="preempt", value=True, accepts="false")
+
+
+def _plug(policy: type[QueuePolicy], p: F8, pp: F8, place: Callable[..., int]) -> Plug:
+    key = getattr(policy, "key", None) or _zero
+    return Plug(
+        p=p,
+        pp=pp,
+        key=_job_function(key),
+        level=_job_function(policy.level or _zero),
+        drift=_job_function(policy.drift or _zero),
+        wake=_job_function(policy.wake or _never),
+        resets=_job_function(policy.resets or _zero),
+        group=_tenant_function(policy.group or _no_group),
+        place=place,
+    )
+
+
+__all__ = ["Choice", "Placer", "Plugged", "Policy", "parse_choice", "plug_in"]

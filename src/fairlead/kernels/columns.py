@@ -1,0 +1,283 @@
+"""The state as columns: which arrays there are, and what each column of the wide ones means.
+
+Wide tables are indexed [COLUMN, row], so that a column is contiguous and one that a run does not use costs nothing.
+Constants are module-level integers because compiled code folds them away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+F8 = npt.NDArray[np.float64]
+I8 = npt.NDArray[np.int64]
+I4 = npt.NDArray[np.int32]
+I1 = npt.NDArray[np.int8]
+
+WHOLE = 1000  #: milli-GPUs of a GPU
+NEVER = np.inf
+
+# -- node table -----------------------------------------------------------------------------------------------------
+N_FREE = 0  #: wholly free GPUs, whether the node is up or not
+N_CAP = 1
+N_POOL = 2
+N_SLOT = 3  #: position among the nodes of its pool
+N_GPU0 = 4  #: id of its first GPU
+N_WORD0 = 5  #: its first word in gpu_words
+N_UP = 6
+N_CPU = 7  #: free milli-CPUs
+N_MEM = 8  #: free MiB
+N_TYPE = 9
+N_TURNS = 10  #: failures and repairs so far, for drawing the next
+NODE_COLUMNS = 11
+
+# -- pool table: nodes of one GPU type and capacity -----------------------------------------------------------------
+P_CAP = 0
+P_TYPE = 1
+P_NODES = 2  #: how many
+P_FIRST = 3  #: first entry in pool_nodes
+P_BITS = 4  #: where the bit sets of its levels begin; level f is at P_BITS + f * P_STRIDE
+P_STRIDE = 5
+P_COUNT = 6  #: where its counts of nodes per level begin in level_count
+P_FREE = 7  #: wholly free GPUs on its nodes that are up
+POOL_COLUMNS = 8
+
+# -- shape table: everything about a job that placement looks at ---------------------------------------------------
+S_GPUS = 0
+S_MILLI = 1  #: per GPU; below WHOLE for a share
+S_CPU = 2
+S_MEM = 3
+S_TYPE = 4  #: -1 for any
+S_NODES = 5  #: fewest nodes that could hold it
+S_PLAIN = 6  #: 1: whole GPUs, no CPU or memory demand, one capacity among its nodes: free counts alone decide
+S_COUNT = 7  #: jobs of this shape in the trace
+S_MATTERS = 8  #: plain shapes: a node with less room than this can't be the one it waits for
+S_SKEW = 9  #: how uneven its messages are, in thousandths: the largest tensor's share of the model
+SHAPE_COLUMNS = 10
+
+# -- class table: waiting jobs that fit or fail together (shape, and tenant where tenants matter) ----------------------
+C_ROOT = 0  #: best waiting job, -1 if none
+C_SHAPE = 1
+C_TENANT = 2
+C_BLOCKED = 3  #: 0 untried, BLOCKED_SPACE or BLOCKED_QUOTA: nothing has changed for it since it failed
+C_ACTIVE = 4  #: position in the list of classes with waiting jobs, -1 if not there
+C_REASON = 5  #: why its jobs can never run, 0 if they can
+CLASS_COLUMNS = 6
+
+BLOCKED_SPACE = 1
+BLOCKED_QUOTA = 2
+
+# -- job columns: floats ----------------------------------------------------------------------------------------------
+J_LEFT = 0  #: work that remains
+J_SINCE = 1  #: running: when progress is counted from (start cost over); waiting: since when
+J_DUE = 2  #: when its end is due, if nothing changes
+J_KEY = 3  #: rank key, as of its last evaluation
+J_FIRST = 4  #: first start, NEVER before it
+J_FINISH = 5
+J_RAN = 6  #: seconds of progress
+J_HELD = 7  #: seconds on GPUs, costs included
+J_BEGUN = 8  #: when the present run began
+J_ORDER = 9  #: place among running jobs of its lane: key less drift times now
+J_MARK = 10  #: J_RAN at the policy's last reset
+J_TIMER = 11  #: when the policy wants its key looked at, NEVER if not
+J_RATE = 12
+J_STAKE = 13  #: work that remained when the present attempt began
+J_FAILS = 14  #: work that remains when the present attempt fails, below 0 if it does not
+J_EXPECT = 15  #: expected end of the present run, by its estimate
+JOB_FLOATS = 16
+
+# -- job columns: integers ----------------------------------------------------------------------------------------------
+K_STATE = 0
+K_ALLOC = 1  #: where its GPUs begin in gpu_ids
+K_STARTS = 2
+K_PREEMPTS = 3
+K_LEVEL = 4
+K_CHILD = 5  #: heap links (a job is in at most one heap: waiting in its class, or running in its lane)
+K_NEXT = 6
+K_PREV = 7
+K_ATTEMPT = 8  #: failed attempts so far
+K_RUNPOS = 9  #: position in the list of running jobs
+K_LANE = 10  #: which lane of running jobs: jobs whose keys change at one speed
+K_RESUMES = 11  #: 1: its next start resumes a suspended run
+JOB_INTS = 12
+
+PENDING, WAITING, RUNNING, DONE, REFUSED, GIVEN_UP = 0, 1, 2, 3, 4, 5
+
+# -- tenant columns -------------------------------------------------------------------------------------------------------
+T_HELD = 0  #: milli-GPUs held
+T_QUOTA = 1  #: milli-GPUs it may hold, below 0 for no limit
+T_WEIGHT = 2
+T_USE = 3  #: decayed GPU-seconds, as of T_AT
+T_AT = 4
+T_CPU = 5
+T_MEM = 6
+T_GROUP = 7  #: its group key in this pass
+TENANT_COLUMNS = 8
+
+# -- counters (the scalars that change) -----------------------------------------------------------------------------------
+G_NEXT = 0  #: next job to arrive
+G_ROWS = 1  #: journal rows written
+G_IDS = 2  #: gpu_ids written
+G_EVENTS = 3  #: size of the event heap
+G_STALE = 4  #: entries of it that no longer hold
+G_WAITING = 5
+G_RUNNING = 6
+G_ACTIVE = 7  #: classes with waiting jobs
+G_LANES = 8
+G_PREEMPTIONS = 9
+G_READY = 10  #: 1: some class might start something
+G_LIVE = 11  #: jobs that wait or run or are to come
+G_PASSES = 12
+G_COST_MS = 13  #: start and resume costs charged, GPU-milliseconds
+G_LOST_MS = 14  #: work lost to failures, GPU-milliseconds
+G_SEEN = 15  #: events handled
+G_DONE = 16
+G_LISTED = 17  #: length of the list of running jobs
+G_NEED_ROWS = 18  #: room the next instant may need, where the core stopped for want of it
+G_NEED_IDS = 19
+COUNTERS = 20
+
+# -- rule integers: what the policy and the run ask for --------------------------------------------------------------------
+R_STRICT = 0
+R_PREEMPTS = 1
+R_EASY = 2
+R_GROUPED = 3
+R_CHANGES = 4  #: 0 keys never change, 1 while running, 2 always
+R_DRIFTS = 5  #: 1: the policy says how fast a running job's key changes
+R_TIMERS = 6
+R_SHARES = 7  #: some job asks for a part of a GPU
+R_DEMANDS = 8  #: some job asks for CPU or memory
+R_QUOTAS = 9
+R_OWNERS = 10  #: gpu_job is kept
+R_GATED = 11  #: the placer never takes more nodes than the fewest: one node's free count tells what it can newly do
+R_RETRIES = 12
+R_SEED = 13
+R_RATES = 14
+R_PLANNED = 15  #: a planner decides: no pass here
+R_LISTED = 16  #: the list of running jobs is kept
+RULES = 17
+
+# -- rule floats -------------------------------------------------------------------------------------------------------------
+Q_QUANTUM = 0  #: 0: none
+Q_START_COST = 1
+Q_RESUME_COST = 2
+Q_FAILURES = 3
+Q_CHECKPOINT = 4  #: 0: none
+Q_HALF_LIFE = 5
+Q_NOW = 6
+Q_TICK = 7
+Q_RESUME_PER_GIB = 8
+Q_MTBF = 9  #: mean time between failures of a node, 0: none are drawn
+Q_MTTR = 10
+LIMITS = 11
+
+
+class Cluster(NamedTuple):
+    """Where jobs are. Placers read this; only nodes.py changes it."""
+
+    node: I8
+    pool: I8
+    shape: I8
+    pool_nodes: I4  #: node indices, pool after pool, ascending
+    bits: I8  #: per pool and level (free GPUs), the set of nodes at that level; see bits.py
+    level_count: I4  #: per pool and level, how many nodes
+    gpu_words: I8  #: per node, the set of its wholly free GPUs, 32 to a word
+    gpu_node: I4
+    gpu_free: I4  #: milli-GPUs, kept where R_SHARES
+    capacity_sum: I8  #: per type + 1 (row 0: any) the sums of its largest node capacities, [type, count]
+    domain: I4  #: [level, node]: dense domain ids, outermost level first
+    pick: I4  #: [row, 3]: what a placer chose: node, GPUs there, GPU id (shares) or -1
+
+
+class Jobs(NamedTuple):
+    """What is known of each job, and what became of it."""
+
+    submit: F8
+    work: F8
+    estimate: F8
+    priority: I4
+    profile: I4
+    memory_gib: F8
+    class_of: I4
+    floats: F8
+    ints: I4
+
+
+class Queue(NamedTuple):
+    """Who waits, who runs, in which order."""
+
+    classes: I8
+    active: I4
+    running: I4
+    lane_root: I4
+    lane_drift: F8
+    tenants: F8
+    victims: I4
+    event_time: F8
+    event_code: I8
+    counter: I8
+    rule: I8
+    limit: F8
+    speed: F8  #: [profile, GPU type]
+    locality: F8  #: [profile, span]: 0 one node, 1 one domain of the innermost level, ... , last: no common domain
+    sharing: F8  #: [profile, co-tenants on its GPU], the last for that many or more
+    totals: F8  #: capacity of the cluster in milli-GPUs, milli-CPUs, MiB (0 where not stated)
+
+
+class Log(NamedTuple):
+    """The journal as it is written, and who holds what now."""
+
+    time: F8
+    kind: I1
+    job: I4
+    arg: I4
+    gpu_ids: I4
+    gpu_job: I4  #: who holds a whole GPU, -1 if nobody; kept where R_OWNERS
+    seats: I4  #: [GPU, seat]: who shares it, -1 where empty; kept where rates depend on neighbours
+
+
+class JobRow(NamedTuple):
+    """What a policy's functions see of a job, at `now`. All numbers are floats."""
+
+    submit_s: float
+    duration_s: float
+    estimate_s: float
+    gpus: float  #: a share counts as its fraction
+    remaining_s: float
+    ran_s: float  #: seconds of progress since the policy's last reset
+    first_start_s: float  #: inf before it
+    waiting_s: float  #: how long its present wait has lasted
+    priority: float
+    tenant: float
+    running: float
+
+
+class TenantRow(NamedTuple):
+    """What a policy's group key sees of a tenant, at `now`."""
+
+    held_gpus: float
+    dominant_share: float
+    use_gpu_s: float  #: GPU-seconds, decayed by the policy's half-life
+    weight: float
+
+
+JobFunction = Callable[[JobRow, float, F8], float]
+TenantFunction = Callable[[TenantRow, float, F8], float]
+PlaceFunction = Callable[[Cluster, int, int, int, int, F8], int]
+
+
+class Plug(NamedTuple):
+    """What is plugged into the core: the policy's functions and parameters, and the placer's."""
+
+    p: F8
+    pp: F8
+    key: JobFunction
+    level: JobFunction
+    drift: JobFunction
+    wake: JobFunction
+    resets: JobFunction
+    group: TenantFunction
+    place: PlaceFunction

@@ -1,0 +1,95 @@
+"""What is due when: a four-way heap of (time, code). A code is kind << 32 | id, so that one instant has a fixed order.
+
+Entries are not taken out when they stop holding (a suspended job's finish): whoever pops one checks it against the job.
+When more than half are stale the heap is rebuilt without them.
+"""
+
+from __future__ import annotations
+
+from fairlead.kernels.columns import G_EVENTS, G_STALE, J_DUE, J_TIMER, K_STATE, RUNNING, Jobs, Queue
+from fairlead.kernels.jit import compiled, inner
+
+END = 0  #: a job's run ends: finish, or failure of the attempt
+NODE_DOWN = 1
+NODE_UP = 2
+# arrivals come between the two
+TIMER = 4  #: the policy wants a job's rank looked at
+WAKE_UP = 5  #: a planner asked to be called
+ID_MASK = 0xFFFFFFFF
+
+
+@compiled
+def push_event(q: Queue, time: float, code: int) -> None:
+    times, codes = q.event_time, q.event_code
+    i = q.counter[G_EVENTS]
+    q.counter[G_EVENTS] = i + 1
+    while i > 0:
+        up = (i - 1) >> 2
+        if times[up] < time or (times[up] == time and codes[up] <= code):
+            break
+        times[i] = times[up]
+        codes[i] = codes[up]
+        i = up
+    times[i] = time
+    codes[i] = code
+
+
+@inner
+def _settle(q: Queue, i: int, size: int, time: float, code: int) -> None:
+    """Put (time, code) into the hole at i and below."""
+    times, codes = q.event_time, q.event_code
+    while True:
+        kid = (i << 2) + 1
+        if kid >= size:
+            break
+        best, t = kid, times[kid]
+        for other in range(kid + 1, min(kid + 4, size)):
+            u = times[other]
+            if u < t or (u == t and codes[other] < codes[best]):
+                best, t = other, u
+        if t > time or (t == time and codes[best] >= code):
+            break
+        times[i] = t
+        codes[i] = codes[best]
+        i = best
+    times[i] = time
+    codes[i] = code
+
+
+@inner
+def pop_event(q: Queue) -> None:
+    """Drop the first entry; the caller has read it."""
+    size = q.counter[G_EVENTS] - 1
+    q.counter[G_EVENTS] = size
+    if size > 0:
+        _settle(q, 0, size, q.event_time[size], q.event_code[size])
+
+
+@inner
+def holds(j: Jobs, time: float, code: int) -> bool:
+    """Whether an entry still says something true."""
+    kind, i = code >> 32, code & ID_MASK
+    if kind == END:
+        return j.ints[K_STATE, i] == RUNNING and j.floats[J_DUE, i] == time
+    if kind == TIMER:
+        return j.floats[J_TIMER, i] == time
+    return True
+
+
+@inner
+def note_stale(j: Jobs, q: Queue) -> None:
+    """One entry stopped holding."""
+    q.counter[G_STALE] += 1
+    size = q.counter[G_EVENTS]
+    if q.counter[G_STALE] * 2 <= size or size < 64:
+        return
+    kept = 0
+    for i in range(size):
+        if holds(j, q.event_time[i], q.event_code[i]):
+            q.event_time[kept] = q.event_time[i]
+            q.event_code[kept] = q.event_code[i]
+            kept += 1
+    q.counter[G_EVENTS] = kept
+    q.counter[G_STALE] = 0
+    for i in range((kept - 2) >> 2, -1, -1):
+        _settle(q, i, kept, q.event_time[i], q.event_code[i])

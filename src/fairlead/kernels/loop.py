@@ -1,0 +1,313 @@
+"""The event loop. It exists once: every queue policy runs inside it, every planner is called from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from fairlead.kernels.columns import (
+    C_REASON,
+    C_SHAPE,
+    F8,
+    G_EVENTS,
+    G_IDS,
+    G_LISTED,
+    G_LIVE,
+    G_NEED_IDS,
+    G_NEED_ROWS,
+    G_NEXT,
+    G_READY,
+    G_ROWS,
+    G_RUNNING,
+    G_SEEN,
+    G_STALE,
+    G_WAITING,
+    J_MARK,
+    J_RAN,
+    J_SINCE,
+    J_TIMER,
+    K_ALLOC,
+    K_STATE,
+    N_TURNS,
+    N_UP,
+    NEVER,
+    Q_MTBF,
+    Q_MTTR,
+    Q_NOW,
+    Q_QUANTUM,
+    Q_TICK,
+    R_CHANGES,
+    R_DRIFTS,
+    R_EASY,
+    R_PLANNED,
+    R_PREEMPTS,
+    R_SEED,
+    S_GPUS,
+    WAITING,
+    Cluster,
+    JobFunction,
+    Jobs,
+    Log,
+    PlaceFunction,
+    Plug,
+    Queue,
+    TenantFunction,
+)
+from fairlead.kernels.decide import refresh_running, refresh_waiting, walk
+from fairlead.kernels.easy import backfill
+from fairlead.kernels.events import END, ID_MASK, NODE_DOWN, NODE_UP, TIMER, holds, pop_event, push_event
+from fairlead.kernels.jit import compiled, compiled_as, i8, inner
+from fairlead.kernels.moves import (
+    NODE_DOWN_ROW,
+    NODE_UP_ROW,
+    arrive,
+    drop_timer,
+    end,
+    kill,
+    refuse,
+    reopen,
+    reopen_all,
+    reopen_around,
+    rerank,
+    set_timer,
+    write_row,
+)
+from fairlead.kernels.nodes import set_up
+from fairlead.kernels.ranks import enter_class, enter_lane, job_row, leave_class, leave_lane
+from fairlead.kernels.rng import uniform
+from fairlead.kernels.signatures import CLUSTER, FLOATS, JOB_CALL, JOBS, LOG, PLACE_CALL, QUEUE, TENANT_CALL
+
+NOT_ENOUGH_FREE = 10  # model.reason.Reason.NOT_ENOUGH_FREE
+
+#: why advance() came back
+ENDED, MORE, NEED_SPACE, WAKE = 0, 1, 2, 3
+
+
+@inner
+def next_instant(j: Jobs, q: Queue) -> float:
+    """When something happens next, NEVER if nothing will."""
+    while q.counter[G_EVENTS] > 0 and not holds(j, q.event_time[0], q.event_code[0]):
+        pop_event(q)
+        q.counter[G_STALE] -= 1
+    t = NEVER
+    if q.counter[G_EVENTS] > 0:
+        t = q.event_time[0]
+    i = q.counter[G_NEXT]
+    if i < j.submit.shape[0] and j.submit[i] < t:
+        t = j.submit[i]
+    quantum = q.limit[Q_QUANTUM]
+    if quantum > 0.0 and q.rule[R_PREEMPTS] != 0 and q.counter[G_WAITING] > 0 and t != NEVER:
+        t = min(t, (math.floor(q.limit[Q_NOW] / quantum) + 1.0) * quantum)
+    return t
+
+
+@inner
+def room_for_instant(c: Cluster, j: Jobs, q: Queue, log: Log, t: float) -> bool:
+    """Whether everything that can happen at t has room in the log; notes how much it may take where not."""
+    n = j.submit.shape[0]
+    upto = q.counter[G_NEXT]
+    while upto < n and j.submit[upto] == t:
+        upto += 1
+    arriving = upto - q.counter[G_NEXT]
+    # each running job may end or be suspended once, each waiting or arriving one start once, a suspended one start again
+    jobs = q.counter[G_RUNNING] * 3 + q.counter[G_WAITING] + arriving
+    rows = jobs + 2 * c.node.shape[1]
+    ids = jobs + c.gpu_node.shape[0] * 2
+    if q.counter[G_ROWS] + rows <= log.time.shape[0] and q.counter[G_IDS] + ids <= log.gpu_ids.shape[0]:
+        return True
+    q.counter[G_NEED_ROWS] = rows
+    q.counter[G_NEED_IDS] = ids
+    return False
+
+
+@compiled
+def draw_turn(c: Cluster, q: Queue, n: int, now: float, mean: float, code: int) -> None:
+    """Draw when node n fails or is repaired next, in whole seconds."""
+    if mean <= 0.0:
+        return
+    turn = c.node[N_TURNS, n]
+    c.node[N_TURNS, n] = turn + 1
+    gap = -math.log(1.0 - uniform(q.rule[R_SEED], n, turn, 1000)) * mean
+    push_event(q, now + math.floor(gap) + 1.0, (code << 32) | n)
+
+
+@inner
+def node_down(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, now: float, f: Plug) -> None:
+    if c.node[N_UP, n] == 0:
+        return
+    set_up(c, n, False)
+    write_row(log, q, now, NODE_DOWN_ROW, n, 0)
+    hit = 0
+    for r in range(q.counter[G_LISTED]):
+        i = q.running[r]
+        at = j.ints[K_ALLOC, i]
+        gpus = c.shape[S_GPUS, q.classes[C_SHAPE, j.class_of[i]]]
+        touched = gpus == 0 and log.gpu_ids[at] == -1 - n
+        for g in range(at, at + gpus):
+            touched = touched or c.gpu_node[log.gpu_ids[g]] == n
+        if touched:
+            q.victims[hit] = i
+            hit += 1
+    for i in np.sort(q.victims[:hit]):
+        kill(c, j, q, log, i, n, now, f)
+    draw_turn(c, q, n, now, q.limit[Q_MTTR], NODE_UP)
+
+
+@inner
+def node_up(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, now: float, f: Plug) -> None:
+    if c.node[N_UP, n] != 0:
+        return
+    set_up(c, n, True)
+    write_row(log, q, now, NODE_UP_ROW, n, 0)
+    reopen(c, j, q, log, n, now, f)
+    draw_turn(c, q, n, now, q.limit[Q_MTBF], NODE_DOWN)
+
+
+@inner
+def timer(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) -> None:
+    """The moment the policy asked for: the job's rank is taken anew, its service forgotten where the policy says so."""
+    j.floats[J_TIMER, i] = NEVER
+    waiting = j.ints[K_STATE, i] == WAITING
+    if waiting:
+        leave_class(j, q, i)
+    elif q.rule[R_PREEMPTS] != 0:
+        leave_lane(q, j, i)
+    if f.resets(job_row(c, j, q, i, now), now, f.p) != 0.0:
+        j.floats[J_MARK, i] = j.floats[J_RAN, i]
+        if waiting:
+            j.floats[J_SINCE, i] = now
+    rerank(c, j, q, i, now, f)
+    if waiting:
+        enter_class(j, q, i, q.rule[R_PREEMPTS] != 0)
+    elif q.rule[R_PREEMPTS] != 0:
+        slope = f.drift(job_row(c, j, q, i, now), now, f.p) if q.rule[R_DRIFTS] != 0 else 0.0
+        enter_lane(q, j, i, now, slope)
+        reopen_around(c, j, q, log, q.classes[C_SHAPE, j.class_of[i]], j.ints[K_ALLOC, i], now, f)
+    set_timer(c, j, q, i, now, f)
+
+
+@inner
+def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> None:
+    """Everything that happens at this instant, in its fixed order, before anything is decided."""
+    while q.counter[G_EVENTS] > 0 and q.event_time[0] == now and (q.event_code[0] >> 32) < TIMER:
+        code = q.event_code[0]
+        fine = holds(j, now, code)
+        pop_event(q)
+        if not fine:
+            q.counter[G_STALE] -= 1
+            continue
+        q.counter[G_SEEN] += 1
+        kind, i = code >> 32, code & ID_MASK
+        if kind == END:
+            end(c, j, q, log, i, now, f)
+        elif kind == NODE_DOWN:
+            node_down(c, j, q, log, i, now, f)
+        else:
+            node_up(c, j, q, log, i, now, f)
+    n = j.submit.shape[0]
+    i = q.counter[G_NEXT]
+    while i < n and j.submit[i] == now:
+        q.counter[G_SEEN] += 1
+        reason = q.classes[C_REASON, j.class_of[i]]
+        if reason != 0:
+            refuse(log, j, q, i, now, reason)
+        else:
+            arrive(c, j, q, i, now, f)
+        i += 1
+    q.counter[G_NEXT] = i
+    while q.counter[G_EVENTS] > 0 and q.event_time[0] == now:
+        code = q.event_code[0]
+        fine = holds(j, now, code)
+        pop_event(q)
+        if fine and (code >> 32) == TIMER:
+            q.counter[G_SEEN] += 1
+            timer(c, j, q, log, code & ID_MASK, now, f)
+        elif not fine:
+            q.counter[G_STALE] -= 1
+
+
+@inner
+def bring_ranks_up(c: Cluster, j: Jobs, q: Queue, now: float, f: Plug) -> None:
+    """Take those ranks anew that time alone has changed."""
+    changes, preempts = q.rule[R_CHANGES], q.rule[R_PREEMPTS] != 0
+    quantum = q.limit[Q_QUANTUM]
+    if quantum > 0.0 and preempts:
+        tick = math.floor(now / quantum) * quantum
+        if tick <= q.limit[Q_TICK]:
+            return
+        q.limit[Q_TICK] = tick
+        refresh_running(c, j, q, tick, f)
+        if changes == 2:
+            refresh_waiting(c, j, q, tick, f)
+        reopen_all(q)
+        return
+    if changes == 2:
+        refresh_waiting(c, j, q, now, f)
+    if changes != 0 and preempts and q.rule[R_DRIFTS] == 0:
+        refresh_running(c, j, q, now, f)
+    if changes == 2 or (changes != 0 and preempts and q.rule[R_DRIFTS] == 0):
+        reopen_all(q)
+
+
+@inner
+def refuse_rest(log: Log, j: Jobs, q: Queue, now: float) -> None:
+    """Nothing will ever happen again, and some jobs still wait: say so."""
+    for i in range(j.submit.shape[0]):
+        if j.ints[K_STATE, i] == WAITING:
+            leave_class(j, q, i)
+            drop_timer(j, q, i)
+            refuse(log, j, q, i, now, NOT_ENOUGH_FREE)
+
+
+def run_on(
+    c: Cluster, shadow: Cluster, j: Jobs, q: Queue, log: Log,
+    p: F8, pp: F8,
+    key: JobFunction, level: JobFunction, drift: JobFunction, wake: JobFunction, resets: JobFunction,
+    group: TenantFunction, place: PlaceFunction,
+    stop_row: int,
+) -> int:  # fmt: skip
+    """Run until the log has `stop_row` rows (MORE), needs more room (NEED_SPACE), a planner must decide (WAKE) or all is
+    over (ENDED). Called again, it goes on where it stopped."""
+    f = Plug(p, pp, key, level, drift, wake, resets, group, place)
+    while True:
+        if q.counter[G_ROWS] >= stop_row:
+            return MORE
+        if q.counter[G_LIVE] == 0:
+            return ENDED
+        now = next_instant(j, q)
+        if now == NEVER:
+            if q.rule[R_PLANNED] != 0 and q.counter[G_READY] != 0:
+                q.counter[G_READY] = 0
+                return WAKE
+            refuse_rest(log, j, q, q.limit[Q_NOW])
+            return ENDED
+        if not room_for_instant(c, j, q, log, now):
+            return NEED_SPACE
+        q.limit[Q_NOW] = now
+        happen(c, j, q, log, now, f)
+        if q.rule[R_PLANNED] != 0:
+            return WAKE
+        if q.counter[G_WAITING] == 0:
+            continue
+        if q.rule[R_CHANGES] != 0:
+            bring_ranks_up(c, j, q, now, f)
+        if q.counter[G_READY] != 0 or q.rule[R_EASY] != 0:
+            head = walk(c, j, q, log, now, f)
+            if head >= 0 and q.rule[R_EASY] != 0:
+                backfill(c, shadow, j, q, log, head, now, f)
+            q.counter[G_READY] = 0
+
+
+RUN_ON = i8(
+    CLUSTER, CLUSTER, JOBS, QUEUE, LOG, FLOATS, FLOATS,
+    JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, TENANT_CALL, PLACE_CALL, i8,
+)  # fmt: skip
+
+
+@cache
+def compiled_loop() -> Callable[..., int]:
+    """run_on, compiled for every policy and placer at once; from the cache where it has been before."""
+    return compiled_as(RUN_ON)(run_on)

@@ -1,0 +1,447 @@
+"""What happens to one job: arriving, starting, stopping, ending. Each move changes state and writes its journal row."""
+
+from __future__ import annotations
+
+import math
+
+from fairlead.kernels.columns import (
+    BLOCKED_QUOTA,
+    C_BLOCKED,
+    C_ROOT,
+    C_SHAPE,
+    C_TENANT,
+    DONE,
+    G_ACTIVE,
+    G_COST_MS,
+    G_DONE,
+    G_IDS,
+    G_LIVE,
+    G_LOST_MS,
+    G_PREEMPTIONS,
+    G_READY,
+    G_ROWS,
+    G_RUNNING,
+    GIVEN_UP,
+    J_BEGUN,
+    J_DUE,
+    J_EXPECT,
+    J_FAILS,
+    J_FINISH,
+    J_FIRST,
+    J_HELD,
+    J_KEY,
+    J_LEFT,
+    J_RAN,
+    J_RATE,
+    J_SINCE,
+    J_STAKE,
+    J_TIMER,
+    K_ALLOC,
+    K_ATTEMPT,
+    K_LEVEL,
+    K_PREEMPTS,
+    K_RESUMES,
+    K_STARTS,
+    K_STATE,
+    N_CAP,
+    N_FREE,
+    N_GPU0,
+    N_TYPE,
+    NEVER,
+    P_FREE,
+    P_TYPE,
+    Q_CHECKPOINT,
+    Q_FAILURES,
+    Q_RESUME_COST,
+    Q_RESUME_PER_GIB,
+    Q_START_COST,
+    R_CHANGES,
+    R_DEMANDS,
+    R_DRIFTS,
+    R_GATED,
+    R_GROUPED,
+    R_LISTED,
+    R_OWNERS,
+    R_PREEMPTS,
+    R_QUOTAS,
+    R_RATES,
+    R_RETRIES,
+    R_SEED,
+    R_SHARES,
+    R_TIMERS,
+    REFUSED,
+    RUNNING,
+    S_CPU,
+    S_GPUS,
+    S_MATTERS,
+    S_MEM,
+    S_MILLI,
+    S_PLAIN,
+    S_TYPE,
+    T_CPU,
+    T_HELD,
+    T_MEM,
+    WAITING,
+    WHOLE,
+    Cluster,
+    Jobs,
+    Log,
+    Plug,
+    Queue,
+)
+from fairlead.kernels.events import TIMER, note_stale, push_event
+from fairlead.kernels.jit import inner
+from fairlead.kernels.nodes import change_held
+from fairlead.kernels.ranks import (
+    bring_use_up,
+    enter_class,
+    enter_lane,
+    fresh_row,
+    gpu_part,
+    job_row,
+    key_now,
+    leave_lane,
+    list_running,
+    outranks,
+    progress,
+    unlist_running,
+)
+from fairlead.kernels.rates import rate_of, rerate_neighbours, seat, set_due
+from fairlead.kernels.rng import uniform
+
+# journal kinds; model.event.EventKind has the same numbers (a test holds them together)
+REFUSE_ROW, START_ROW, SUSPEND_ROW, FINISH_ROW, FAIL_ROW, GIVE_UP_ROW, KILL_ROW = 1, 2, 3, 4, 5, 6, 7
+NODE_DOWN_ROW, NODE_UP_ROW = 8, 9
+
+
+@inner
+def write_row(log: Log, q: Queue, now: float, kind: int, subject: int, arg: int) -> None:
+    r = q.counter[G_ROWS]
+    log.time[r] = now
+    log.kind[r] = kind
+    log.job[r] = subject
+    log.arg[r] = arg
+    q.counter[G_ROWS] = r + 1
+
+
+@inner
+def set_timer(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
+    """Ask the policy when it wants to look at the job again."""
+    if j.floats[J_TIMER, i] != NEVER:
+        note_stale(j, q)
+    due = f.wake(job_row(c, j, q, i, now), now, f.p)
+    # a moment that rounding puts in the past is now: it is looked at in the next instant at the earliest
+    j.floats[J_TIMER, i] = due if due > now or due == NEVER else math.nextafter(now, NEVER)
+    if due != NEVER:
+        push_event(q, j.floats[J_TIMER, i], (TIMER << 32) | i)
+
+
+@inner
+def rerank(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
+    row = job_row(c, j, q, i, now)
+    j.ints[K_LEVEL, i] = int(f.level(row, now, f.p))
+    j.floats[J_KEY, i] = f.key(row, now, f.p)
+
+
+@inner
+def arrive(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
+    row = fresh_row(c, j, q, i)
+    j.ints[K_STATE, i] = WAITING
+    j.floats[J_LEFT, i] = j.work[i]
+    j.floats[J_SINCE, i] = now
+    j.floats[J_FIRST, i] = NEVER
+    j.floats[J_TIMER, i] = NEVER
+    if q.limit[Q_FAILURES] > 0.0:
+        begin_attempt(j, q, i)
+    j.ints[K_LEVEL, i] = int(f.level(row, now, f.p))
+    j.floats[J_KEY, i] = f.key(row, now, f.p)
+    enter_class(j, q, i, q.rule[R_PREEMPTS] != 0)
+
+
+@inner
+def refuse(log: Log, j: Jobs, q: Queue, i: int, now: float, reason: int) -> None:
+    j.ints[K_STATE, i] = REFUSED
+    j.ints[K_ALLOC, i] = reason
+    q.counter[G_LIVE] -= 1
+    write_row(log, q, now, REFUSE_ROW, i, reason)
+
+
+@inner
+def begin_attempt(j: Jobs, q: Queue, i: int) -> None:
+    """Settle whether the coming attempt fails, and at how much remaining work."""
+    left, k, seed = j.floats[J_LEFT, i], j.ints[K_ATTEMPT, i], q.rule[R_SEED]
+    j.floats[J_STAKE, i] = left
+    j.floats[J_FAILS, i] = -1.0
+    if uniform(seed, i, k, 0) < q.limit[Q_FAILURES]:
+        j.floats[J_FAILS, i] = left - left * uniform(seed, i, k, 1)
+
+
+@inner
+def hold(c: Cluster, q: Queue, log: Log, i: int, k: int, at: int, sign: int) -> None:
+    """Count what job i of class k holds (sign 1) or held (sign -1) to its tenant and as the GPUs' owner."""
+    s = q.classes[C_SHAPE, k]
+    if q.rule[R_QUOTAS] != 0 or q.rule[R_GROUPED] != 0:
+        t = q.classes[C_TENANT, k]
+        q.tenants[T_HELD, t] += sign * c.shape[S_GPUS, s] * c.shape[S_MILLI, s]
+        q.tenants[T_CPU, t] += sign * c.shape[S_CPU, s]
+        q.tenants[T_MEM, t] += sign * c.shape[S_MEM, s]
+    if q.rule[R_OWNERS] != 0:
+        owner = i if sign > 0 else -1
+        for g in range(at, at + c.shape[S_GPUS, s]):
+            log.gpu_job[log.gpu_ids[g]] = owner
+    if q.rule[R_RATES] != 0 and c.shape[S_MILLI, s] < WHOLE:
+        seat(log, log.gpu_ids[at], i, sign > 0)
+
+
+@inner
+def start_cost(j: Jobs, q: Queue, i: int) -> float:
+    """Seconds before a start of job i makes progress."""
+    if j.ints[K_RESUMES, i] != 0:
+        return q.limit[Q_RESUME_COST] + q.limit[Q_RESUME_PER_GIB] * j.memory_gib[i]
+    return q.limit[Q_START_COST]
+
+
+@inner
+def start(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, at: int, written: int, f: Plug) -> None:
+    """Job i, no longer in its class, runs on the ids at log.gpu_ids[at:], already taken and held."""
+    k = j.class_of[i]
+    s = q.classes[C_SHAPE, k]
+    q.counter[G_IDS] = at + written
+    j.ints[K_ALLOC, i] = at
+    j.ints[K_STATE, i] = RUNNING
+    cost = start_cost(j, q, i)
+    if cost > 0.0:
+        q.counter[G_COST_MS] += int(cost * gpu_part(c, s) * 1000.0)
+    j.ints[K_STARTS, i] += 1
+    j.ints[K_RESUMES, i] = 0
+    j.floats[J_BEGUN, i] = now
+    j.floats[J_SINCE, i] = now + cost
+    if j.floats[J_FIRST, i] == NEVER:
+        j.floats[J_FIRST, i] = now
+    q.counter[G_RUNNING] += 1
+    if q.rule[R_RATES] != 0:
+        j.floats[J_RATE, i] = rate_of(c, j, q, log, i)
+        rerate_neighbours(c, j, q, log, i, now)
+    set_due(j, q, i)
+    write_row(log, q, now, START_ROW, i, at)
+    if q.rule[R_LISTED] != 0:
+        list_running(j, q, i)
+        j.floats[J_EXPECT, i] = now + cost + j.estimate[i] - j.floats[J_RAN, i]
+    if q.rule[R_PREEMPTS] != 0:
+        if q.rule[R_CHANGES] != 0:
+            rerank(c, j, q, i, now, f)
+        slope = f.drift(job_row(c, j, q, i, now), now, f.p) if q.rule[R_DRIFTS] != 0 else 0.0
+        enter_lane(q, j, i, now, slope)
+    if q.rule[R_TIMERS] != 0:
+        set_timer(c, j, q, i, now, f)
+
+
+@inner
+def outranked_space(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, i: int, now: float, f: Plug) -> int:
+    """GPUs of node n that are free or held by running jobs that job i outranks."""
+    base = c.node[N_GPU0, n]
+    space, last, last_below = c.node[N_FREE, n], -1, False
+    level, mine = j.ints[K_LEVEL, i], j.floats[J_KEY, i]
+    for g in range(base, base + c.node[N_CAP, n]):
+        owner = log.gpu_job[g]
+        if owner < 0:
+            continue
+        if owner != last:
+            last = owner
+            last_below = outranks(level, mine, i, j.ints[K_LEVEL, owner], key_now(c, j, q, owner, now, f), owner)
+        if last_below:
+            space += 1
+    return space
+
+
+@inner
+def reopen(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, now: float, f: Plug) -> None:
+    """Node n has more room: let those classes be tried again that this could help. Erring on the side of trying is safe."""
+    preempts = q.rule[R_PREEMPTS] != 0
+    for a in range(q.counter[G_ACTIVE]):
+        k = q.active[a]
+        if q.classes[C_BLOCKED, k] == 0:
+            continue
+        s = q.classes[C_SHAPE, k]
+        wanted = c.shape[S_TYPE, s]
+        if q.classes[C_BLOCKED, k] != BLOCKED_QUOTA and wanted >= 0 and wanted != c.node[N_TYPE, n]:
+            continue
+        if q.classes[C_BLOCKED, k] != BLOCKED_QUOTA and c.shape[S_PLAIN, s] != 0:
+            if q.rule[R_GATED] != 0:
+                if preempts:
+                    if q.rule[R_OWNERS] != 0:
+                        space = outranked_space(c, j, q, log, n, q.classes[C_ROOT, k], now, f)
+                        if space < c.shape[S_MATTERS, s]:
+                            continue
+                elif c.node[N_FREE, n] < c.shape[S_MATTERS, s]:
+                    continue
+            elif not preempts:
+                free = 0
+                for pool in range(c.pool.shape[1]):
+                    if wanted < 0 or c.pool[P_TYPE, pool] == wanted:
+                        free += c.pool[P_FREE, pool]
+                if free < c.shape[S_GPUS, s]:
+                    continue
+        q.classes[C_BLOCKED, k] = 0
+        q.counter[G_READY] = 1
+
+
+@inner
+def reopen_all(q: Queue) -> None:
+    for a in range(q.counter[G_ACTIVE]):
+        q.classes[C_BLOCKED, q.active[a]] = 0
+    if q.counter[G_ACTIVE] > 0:
+        q.counter[G_READY] = 1
+
+
+@inner
+def reopen_around(c: Cluster, j: Jobs, q: Queue, log: Log, s: int, at: int, now: float, f: Plug) -> None:
+    """Reopen for each node that holds some of the ids at log.gpu_ids[at:]."""
+    if q.counter[G_ACTIVE] == 0:
+        return
+    gpus = c.shape[S_GPUS, s]
+    if gpus == 0:
+        reopen(c, j, q, log, -1 - log.gpu_ids[at], now, f)
+        return
+    last = -1
+    for g in range(at, at + gpus):
+        n = c.gpu_node[log.gpu_ids[g]]
+        if n != last:
+            last = n
+            reopen(c, j, q, log, n, now, f)
+
+
+@inner
+def release(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
+    """Job i holds nothing any more. Nothing else of it changes, so decide.put_back undoes this exactly."""
+    k = j.class_of[i]
+    at = j.ints[K_ALLOC, i]
+    s = q.classes[C_SHAPE, k]
+    change_held(c, s, log.gpu_ids, at, False, q.rule[R_SHARES] != 0, q.rule[R_DEMANDS] != 0)
+    hold(c, q, log, i, k, at, -1)
+
+
+@inner
+def give_back(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float) -> None:
+    """Job i leaves its GPUs for good: tenants are charged up to now, neighbours speed up."""
+    if q.rule[R_GROUPED] != 0:
+        bring_use_up(q, q.classes[C_TENANT, j.class_of[i]], now)
+    release(c, j, q, log, i)
+    if q.rule[R_RATES] != 0:
+        rerate_neighbours(c, j, q, log, i, now)
+
+
+@inner
+def settle(j: Jobs, q: Queue, i: int, now: float) -> None:
+    """Write down what a run that ends now has done."""
+    left, ran = progress(j, q, i, now)
+    j.floats[J_LEFT, i] = left
+    j.floats[J_RAN, i] = ran
+    j.floats[J_HELD, i] += now - j.floats[J_BEGUN, i]
+
+
+@inner
+def drop_timer(j: Jobs, q: Queue, i: int) -> None:
+    if q.rule[R_TIMERS] != 0 and j.floats[J_TIMER, i] != NEVER:
+        j.floats[J_TIMER, i] = NEVER
+        note_stale(j, q)
+
+
+@inner
+def wait_again(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
+    """A job whose run was cut short goes back to its class."""
+    j.ints[K_STATE, i] = WAITING
+    j.floats[J_SINCE, i] = now
+    if q.rule[R_CHANGES] != 0:
+        rerank(c, j, q, i, now, f)
+    enter_class(j, q, i, q.rule[R_PREEMPTS] != 0)
+    if q.rule[R_TIMERS] != 0:
+        set_timer(c, j, q, i, now, f)
+
+
+@inner
+def suspend(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, reason: int, f: Plug) -> None:
+    """Job i, which has given its GPUs back and left its lane, waits from now on."""
+    settle(j, q, i, now)
+    drop_timer(j, q, i)
+    j.ints[K_PREEMPTS, i] += 1
+    q.counter[G_RUNNING] -= 1
+    j.ints[K_RESUMES, i] = 1
+    q.counter[G_PREEMPTIONS] += 1
+    if q.rule[R_LISTED] != 0:
+        unlist_running(j, q, i)
+    write_row(log, q, now, SUSPEND_ROW, i, reason)
+    j.floats[J_DUE, i] = NEVER
+    wait_again(c, j, q, i, now, f)
+    note_stale(j, q)
+
+
+@inner
+def lose_work(c: Cluster, j: Jobs, q: Queue, i: int) -> None:
+    """Back to the last checkpoint."""
+    done = j.work[i] - j.floats[J_LEFT, i]
+    kept = 0.0
+    if q.limit[Q_CHECKPOINT] > 0.0:
+        kept = math.floor(done / q.limit[Q_CHECKPOINT]) * q.limit[Q_CHECKPOINT]
+    q.counter[G_LOST_MS] += int((done - kept) * gpu_part(c, q.classes[C_SHAPE, j.class_of[i]]) * 1000.0)
+    j.floats[J_LEFT, i] = j.work[i] - kept
+
+
+@inner
+def end(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) -> None:
+    """The run of job i ends as it was due: it has finished, or its attempt has failed."""
+    k = j.class_of[i]
+    s = q.classes[C_SHAPE, k]
+    give_back(c, j, q, log, i, now)
+    q.counter[G_RUNNING] -= 1
+    if q.rule[R_PREEMPTS] != 0:
+        leave_lane(q, j, i)
+    if q.rule[R_LISTED] != 0:
+        unlist_running(j, q, i)
+    drop_timer(j, q, i)
+    at = j.ints[K_ALLOC, i]
+    j.floats[J_HELD, i] += now - j.floats[J_BEGUN, i]
+    j.floats[J_RAN, i] += max(now - j.floats[J_SINCE, i], 0.0)
+    if q.limit[Q_FAILURES] > 0.0 and j.floats[J_FAILS, i] >= 0.0:
+        j.floats[J_LEFT, i] = j.floats[J_FAILS, i]
+        j.ints[K_ATTEMPT, i] += 1
+        attempts = j.ints[K_ATTEMPT, i]
+        lose_work(c, j, q, i)
+        j.floats[J_DUE, i] = NEVER
+        if attempts > q.rule[R_RETRIES]:
+            j.ints[K_STATE, i] = GIVEN_UP
+            j.floats[J_FINISH, i] = now
+            q.counter[G_LIVE] -= 1
+            write_row(log, q, now, GIVE_UP_ROW, i, attempts)
+        else:
+            write_row(log, q, now, FAIL_ROW, i, attempts)
+            begin_attempt(j, q, i)
+            wait_again(c, j, q, i, now, f)
+    else:
+        j.ints[K_STATE, i] = DONE
+        j.floats[J_LEFT, i] = 0.0
+        j.floats[J_FINISH, i] = now
+        q.counter[G_LIVE] -= 1
+        q.counter[G_DONE] += 1
+        write_row(log, q, now, FINISH_ROW, i, 0)
+    reopen_around(c, j, q, log, s, at, now, f)
+
+
+@inner
+def kill(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, n: int, now: float, f: Plug) -> None:
+    """Node n took running job i with it."""
+    k = j.class_of[i]
+    at = j.ints[K_ALLOC, i]
+    give_back(c, j, q, log, i, now)
+    q.counter[G_RUNNING] -= 1
+    if q.rule[R_PREEMPTS] != 0:
+        leave_lane(q, j, i)
+    unlist_running(j, q, i)
+    drop_timer(j, q, i)
+    settle(j, q, i, now)
+    lose_work(c, j, q, i)
+    j.floats[J_DUE, i] = NEVER
+    write_row(log, q, now, KILL_ROW, i, n)
+    wait_again(c, j, q, i, now, f)
+    note_stale(j, q)
+    reopen_around(c, j, q, log, q.classes[C_SHAPE, k], at, now, f)

@@ -1,0 +1,259 @@
+"""Ranks: asking the policy's functions about a job, and keeping waiting and running jobs in the order they give."""
+
+from __future__ import annotations
+
+import math
+
+from fairlead.kernels.columns import (
+    C_ACTIVE,
+    C_BLOCKED,
+    C_ROOT,
+    C_SHAPE,
+    C_TENANT,
+    G_ACTIVE,
+    G_LANES,
+    G_LISTED,
+    G_READY,
+    G_WAITING,
+    J_FIRST,
+    J_KEY,
+    J_LEFT,
+    J_MARK,
+    J_ORDER,
+    J_RAN,
+    J_RATE,
+    J_SINCE,
+    K_LANE,
+    K_LEVEL,
+    K_RUNPOS,
+    K_STATE,
+    NEVER,
+    Q_HALF_LIFE,
+    R_DRIFTS,
+    R_RATES,
+    RUNNING,
+    S_GPUS,
+    S_MILLI,
+    T_AT,
+    T_CPU,
+    T_GROUP,
+    T_HELD,
+    T_MEM,
+    T_USE,
+    T_WEIGHT,
+    WHOLE,
+    Cluster,
+    JobRow,
+    Jobs,
+    Plug,
+    Queue,
+    TenantRow,
+)
+from fairlead.kernels.heaps import heap_pop, heap_push, heap_remove
+from fairlead.kernels.jit import compiled, inner
+
+LN2 = math.log(2.0)
+
+
+@compiled
+def gpu_part(c: Cluster, s: int) -> float:
+    """GPUs of a shape, a share as its fraction."""
+    return c.shape[S_GPUS, s] * (c.shape[S_MILLI, s] / WHOLE)
+
+
+@compiled
+def progress(j: Jobs, q: Queue, i: int, now: float) -> tuple[float, float]:
+    """Work left and seconds of progress of a running job at `now`."""
+    dt = now - j.floats[J_SINCE, i]
+    if dt <= 0.0:
+        return j.floats[J_LEFT, i], j.floats[J_RAN, i]
+    rate = j.floats[J_RATE, i] if q.rule[R_RATES] != 0 else 1.0
+    return j.floats[J_LEFT, i] - dt * rate, j.floats[J_RAN, i] + dt
+
+
+@compiled
+def job_row(c: Cluster, j: Jobs, q: Queue, i: int, now: float) -> JobRow:
+    k = j.class_of[i]
+    left, ran, waiting, first = j.floats[J_LEFT, i], j.floats[J_RAN, i], 0.0, j.floats[J_FIRST, i]
+    running = j.ints[K_STATE, i] == RUNNING
+    if running:
+        left, ran = progress(j, q, i, now)
+    else:
+        waiting = now - j.floats[J_SINCE, i]
+    return JobRow(
+        j.submit[i],
+        j.work[i],
+        j.estimate[i],
+        gpu_part(c, q.classes[C_SHAPE, k]),
+        left,
+        ran - j.floats[J_MARK, i],
+        first,
+        waiting,
+        float(j.priority[i]),
+        float(q.classes[C_TENANT, k]),
+        1.0 if running else 0.0,
+    )
+
+
+@inner
+def fresh_row(c: Cluster, j: Jobs, q: Queue, i: int) -> JobRow:
+    """The row of a job that has just arrived: no column of its own is read."""
+    k = j.class_of[i]
+    return JobRow(
+        j.submit[i],
+        j.work[i],
+        j.estimate[i],
+        gpu_part(c, q.classes[C_SHAPE, k]),
+        j.work[i],
+        0.0,
+        NEVER,
+        0.0,
+        float(j.priority[i]),
+        float(q.classes[C_TENANT, k]),
+        0.0,
+    )
+
+
+# -- waiting ------------------------------------------------------------------------------------------------------------
+
+
+@inner
+def enter_class(j: Jobs, q: Queue, i: int, top_reopens: bool) -> None:
+    """Job i waits. Where a new best job could do what the old one could not (preemption), its class is tried again."""
+    k = j.class_of[i]
+    root = q.classes[C_ROOT, k]
+    new = heap_push(j, root, i, False)
+    q.classes[C_ROOT, k] = new
+    q.counter[G_WAITING] += 1
+    if root < 0:
+        q.classes[C_ACTIVE, k] = q.counter[G_ACTIVE]
+        q.active[q.counter[G_ACTIVE]] = k
+        q.counter[G_ACTIVE] += 1
+        q.classes[C_BLOCKED, k] = 0
+    elif top_reopens and new == i:
+        q.classes[C_BLOCKED, k] = 0
+    if q.classes[C_BLOCKED, k] == 0:
+        q.counter[G_READY] = 1
+
+
+@inner
+def leave_class(j: Jobs, q: Queue, i: int) -> None:
+    """Job i waits no more."""
+    k = j.class_of[i]
+    root = q.classes[C_ROOT, k]
+    root = heap_pop(j, root, False) if root == i else heap_remove(j, root, i, False)
+    q.classes[C_ROOT, k] = root
+    q.counter[G_WAITING] -= 1
+    if root < 0:
+        last = q.counter[G_ACTIVE] - 1
+        moved = q.active[last]
+        at = q.classes[C_ACTIVE, k]
+        q.active[at] = moved
+        q.classes[C_ACTIVE, moved] = at
+        q.classes[C_ACTIVE, k] = -1
+        q.counter[G_ACTIVE] = last
+
+
+# -- running ------------------------------------------------------------------------------------------------------------
+
+
+@inner
+def list_running(j: Jobs, q: Queue, i: int) -> None:
+    at = q.counter[G_LISTED]
+    q.running[at] = i
+    j.ints[K_RUNPOS, i] = at
+    q.counter[G_LISTED] = at + 1
+
+
+@inner
+def unlist_running(j: Jobs, q: Queue, i: int) -> None:
+    last = q.counter[G_LISTED] - 1
+    at, moved = j.ints[K_RUNPOS, i], q.running[last]
+    q.running[at] = moved
+    j.ints[K_RUNPOS, moved] = at
+    q.counter[G_LISTED] = last
+
+
+@inner
+def enter_lane(q: Queue, j: Jobs, i: int, now: float, drift: float) -> None:
+    """Running job i joins the jobs whose keys change as fast as its own, so that their order stays."""
+    lanes = q.counter[G_LANES]
+    lane = 0
+    while lane < lanes and q.lane_drift[lane] != drift:
+        lane += 1
+    if lane == lanes:
+        q.lane_drift[lane] = drift
+        q.lane_root[lane] = -1
+        q.counter[G_LANES] = lanes + 1
+    j.ints[K_LANE, i] = lane
+    j.floats[J_ORDER, i] = j.floats[J_KEY, i] - drift * now
+    q.lane_root[lane] = heap_push(j, q.lane_root[lane], i, True)
+
+
+@inner
+def leave_lane(q: Queue, j: Jobs, i: int) -> None:
+    lane = j.ints[K_LANE, i]
+    q.lane_root[lane] = heap_remove(j, q.lane_root[lane], i, True)
+
+
+@inner
+def key_now(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> float:
+    """A running job's key at `now`: where keys drift it is asked for, else the last one holds."""
+    if q.rule[R_DRIFTS] == 0:
+        return j.floats[J_KEY, i]
+    return f.key(job_row(c, j, q, i, now), now, f.p)
+
+
+@inner
+def outranks(level: int, key: float, i: int, level2: int, key2: float, i2: int) -> bool:
+    """Whether (level, key, i) is the better rank."""
+    if level != level2:
+        return level < level2
+    if key != key2:
+        return key < key2
+    return i < i2
+
+
+@inner
+def worst_running(c: Cluster, j: Jobs, q: Queue, now: float, f: Plug) -> int:
+    """The running job with the worst rank, -1 if none runs."""
+    worst, level, value = -1, 0, 0.0
+    for lane in range(q.counter[G_LANES]):
+        i = q.lane_root[lane]
+        if i < 0:
+            continue
+        its_key, its_level = key_now(c, j, q, i, now, f), j.ints[K_LEVEL, i]
+        if worst < 0 or outranks(level, value, worst, its_level, its_key, i):
+            worst, level, value = i, its_level, its_key
+    return worst
+
+
+# -- tenants ------------------------------------------------------------------------------------------------------------
+
+
+@inner
+def bring_use_up(q: Queue, t: int, now: float) -> None:
+    """Decay a tenant's use to `now` and add what it has held since."""
+    dt = now - q.tenants[T_AT, t]
+    if dt <= 0.0:
+        return
+    q.tenants[T_AT, t] = now
+    half_life = q.limit[Q_HALF_LIFE]
+    held = q.tenants[T_HELD, t] / WHOLE
+    if half_life <= 0.0:
+        q.tenants[T_USE, t] += held * dt
+        return
+    d = 2.0 ** (-dt / half_life)
+    q.tenants[T_USE, t] = q.tenants[T_USE, t] * d + held * (1.0 - d) * half_life / LN2
+
+
+@inner
+def rank_tenant(q: Queue, t: int, now: float, f: Plug) -> None:
+    bring_use_up(q, t, now)
+    share = q.tenants[T_HELD, t] / q.totals[0]
+    if q.totals[1] > 0.0:
+        share = max(share, q.tenants[T_CPU, t] / q.totals[1])
+    if q.totals[2] > 0.0:
+        share = max(share, q.tenants[T_MEM, t] / q.totals[2])
+    row = TenantRow(q.tenants[T_HELD, t] / WHOLE, share, q.tenants[T_USE, t], q.tenants[T_WEIGHT, t])
+    q.tenants[T_GROUP, t] = f.group(row, now, f.p)

@@ -1,0 +1,113 @@
+"""How fast a job runs: speed of its GPU type × locality of its nodes × sharing with its neighbours.
+
+Only runs whose workload has profiles or whose cluster has speeds come here (R_RATES); everywhere else every rate is 1.
+"""
+
+from __future__ import annotations
+
+from fairlead.kernels.columns import (
+    C_SHAPE,
+    I4,
+    J_DUE,
+    J_FAILS,
+    J_LEFT,
+    J_RAN,
+    J_RATE,
+    J_SINCE,
+    K_ALLOC,
+    N_TYPE,
+    Q_FAILURES,
+    R_RATES,
+    S_GPUS,
+    S_MILLI,
+    WHOLE,
+    Cluster,
+    Jobs,
+    Log,
+    Queue,
+)
+from fairlead.kernels.events import END, note_stale, push_event
+from fairlead.kernels.jit import inner
+
+
+@inner
+def set_due(j: Jobs, q: Queue, i: int) -> None:
+    """When the present run ends, from J_SINCE, at its present rate."""
+    left = j.floats[J_LEFT, i]
+    if q.limit[Q_FAILURES] > 0.0 and j.floats[J_FAILS, i] >= 0.0:
+        left -= j.floats[J_FAILS, i]
+    if q.rule[R_RATES] != 0:
+        left /= j.floats[J_RATE, i]
+    due = j.floats[J_SINCE, i] + left
+    j.floats[J_DUE, i] = due
+    push_event(q, due, (END << 32) | i)
+
+
+@inner
+def seat(log: Log, g: int, i: int, comes: bool) -> None:
+    """Job i joins or leaves those who share GPU g."""
+    old, new = (-1, i) if comes else (i, -1)
+    for s in range(log.seats.shape[1]):
+        if log.seats[g, s] == old:
+            log.seats[g, s] = new
+            return
+
+
+@inner
+def span_of(c: Cluster, ids: I4, at: int, gpus: int) -> int:
+    """0: one node; 1: one domain of the innermost level; …; levels + 1: nothing in common but the cluster."""
+    first = c.gpu_node[ids[at]]
+    levels = c.domain.shape[0]
+    span = 0
+    for g in range(at + 1, at + gpus):
+        n = c.gpu_node[ids[g]]
+        if n == first:
+            continue
+        wide = 1
+        while wide <= levels and c.domain[levels - wide, n] != c.domain[levels - wide, first]:
+            wide += 1
+        span = max(span, wide)
+    return span
+
+
+@inner
+def rate_of(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> float:
+    s = q.classes[C_SHAPE, j.class_of[i]]
+    gpus, at, profile = c.shape[S_GPUS, s], j.ints[K_ALLOC, i], j.profile[i]
+    if gpus == 0:
+        return 1.0
+    speed = q.speed[profile, c.node[N_TYPE, c.gpu_node[log.gpu_ids[at]]]]
+    for g in range(at + 1, at + gpus):
+        speed = min(speed, q.speed[profile, c.node[N_TYPE, c.gpu_node[log.gpu_ids[g]]]])
+    rate = speed * q.locality[profile, span_of(c, log.gpu_ids, at, gpus)]
+    if c.shape[S_MILLI, s] < WHOLE:
+        others = -1
+        for seat_no in range(log.seats.shape[1]):
+            if log.seats[log.gpu_ids[at], seat_no] >= 0:
+                others += 1
+        rate *= q.sharing[profile, min(others, q.sharing.shape[1] - 1)]
+    return rate
+
+
+@inner
+def rerate_neighbours(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float) -> None:
+    """Job i came to its GPU or left it: those who share it run at other rates from now on, and end at other times."""
+    s = q.classes[C_SHAPE, j.class_of[i]]
+    if c.shape[S_MILLI, s] >= WHOLE:
+        return
+    g = log.gpu_ids[j.ints[K_ALLOC, i]]
+    for seat_no in range(log.seats.shape[1]):
+        v = log.seats[g, seat_no]
+        if v < 0 or v == i:
+            continue
+        rate = rate_of(c, j, q, log, v)
+        if rate == j.floats[J_RATE, v]:
+            continue
+        dt = now - j.floats[J_SINCE, v]
+        if dt > 0.0:
+            j.floats[J_LEFT, v] -= dt * j.floats[J_RATE, v]
+            j.floats[J_RAN, v] += dt
+            j.floats[J_SINCE, v] = now
+        j.floats[J_RATE, v] = rate
+        set_due(j, q, v)
+        note_stale(j, q)

@@ -1,0 +1,160 @@
+"""What placers share: looking for nodes by their free counts, and what a node can take of a job."""
+
+from __future__ import annotations
+
+from fairlead.kernels.bits import first, following
+from fairlead.kernels.columns import (
+    N_CPU,
+    N_FREE,
+    N_MEM,
+    N_TYPE,
+    N_UP,
+    P_BITS,
+    P_CAP,
+    P_COUNT,
+    P_FIRST,
+    P_NODES,
+    P_STRIDE,
+    P_TYPE,
+    S_CPU,
+    S_GPUS,
+    S_MEM,
+    S_MILLI,
+    S_TYPE,
+    WHOLE,
+    Cluster,
+)
+from fairlead.kernels.jit import inner
+from fairlead.kernels.nodes import part
+
+SPARE = 0  #: row of cluster.pick where a search leaves its node
+
+
+@inner
+def room(c: Cluster, s: int, n: int, gpus: int) -> bool:
+    """Whether node n has the CPU and memory that go with `gpus` GPUs of shape s."""
+    of = c.shape[S_GPUS, s]
+    return (
+        c.node[N_CPU, n] >= part(c.shape[S_CPU, s], gpus, of)
+        and c.node[N_MEM, n] >= part(c.shape[S_MEM, s], gpus, of)
+    )  # fmt: skip
+
+
+@inner
+def wants(c: Cluster, s: int, kind: int) -> bool:
+    """Whether shape s can run on GPUs of this type."""
+    return c.shape[S_TYPE, s] < 0 or c.shape[S_TYPE, s] == kind
+
+
+@inner
+def demanding(c: Cluster, s: int) -> bool:
+    return c.shape[S_CPU, s] > 0 or c.shape[S_MEM, s] > 0
+
+
+@inner
+def picked(c: Cluster, n: int, rows: int) -> bool:
+    for r in range(rows):
+        if c.pick[r, 0] == n:
+            return True
+    return False
+
+
+@inner
+def first_at_level(c: Cluster, s: int, p: int, level: int, gpus: int, rows: int) -> int:
+    """The first node of pool p with exactly `level` free GPUs, room for `gpus` of shape s, and not picked yet; -1 if none."""
+    at, size = c.pool[P_BITS, p] + level * c.pool[P_STRIDE, p], c.pool[P_NODES, p]
+    base = c.pool[P_FIRST, p]
+    slot = first(c.bits, at, size)
+    if slot < 0:
+        return -1
+    if not demanding(c, s) and rows == 0:
+        return c.pool_nodes[base + slot]
+    while slot >= 0:
+        n = c.pool_nodes[base + slot]
+        if not picked(c, n, rows) and (not demanding(c, s) or room(c, s, n, gpus)):
+            return n
+        slot = following(c.bits, at, size, slot + 1)
+    return -1
+
+
+@inner
+def tightest(c: Cluster, s: int, gpus: int, rows: int) -> int:
+    """The node with the least free GPUs that are at least `gpus`, not among the picked; -1 if none."""
+    best, best_level = -1, 0
+    for p in range(c.pool.shape[1]):
+        if not wants(c, s, c.pool[P_TYPE, p]):
+            continue
+        cap, count = c.pool[P_CAP, p], c.pool[P_COUNT, p]
+        for level in range(gpus, cap + 1):
+            if best >= 0 and level > best_level:
+                break
+            if c.level_count[count + level] == 0:
+                continue
+            n = first_at_level(c, s, p, level, gpus, rows)
+            if n >= 0:
+                if best < 0 or level < best_level or n < best:
+                    best, best_level = n, level
+                break
+    return best
+
+
+@inner
+def can_take(c: Cluster, s: int, n: int, rest: int) -> int:
+    """How many GPUs of shape s node n could hold, at most `rest`; 0 where it is down or of another type."""
+    if c.node[N_UP, n] == 0 or not wants(c, s, c.node[N_TYPE, n]):
+        return 0
+    g = min(c.node[N_FREE, n], rest)
+    if demanding(c, s):
+        while g > 0 and not room(c, s, n, g):
+            g -= 1
+    return g
+
+
+@inner
+def pick_node(c: Cluster, row: int, n: int, gpus: int) -> None:
+    c.pick[row, 0] = n
+    c.pick[row, 1] = gpus
+    c.pick[row, 2] = -1
+
+
+@inner
+def cpu_only(c: Cluster, s: int) -> int:
+    """A job of 0 GPUs goes to the first node with room."""
+    for n in range(c.node.shape[1]):
+        if c.node[N_UP, n] != 0 and wants(c, s, c.node[N_TYPE, n]) and room(c, s, n, 0):
+            pick_node(c, 0, n, 0)
+            return 1
+    return -1
+
+
+@inner
+def gpu_usable(c: Cluster, s: int, g: int) -> bool:
+    """Whether GPU g can take a share of shape s."""
+    n = c.gpu_node[g]
+    return (
+        c.gpu_free[g] >= c.shape[S_MILLI, s]
+        and c.node[N_UP, n] != 0
+        and wants(c, s, c.node[N_TYPE, n])
+        and room(c, s, n, 1)
+    )  # fmt: skip
+
+
+@inner
+def pick_gpu(c: Cluster, g: int) -> int:
+    """Pick GPU g for a share; -1 picks nothing."""
+    if g < 0:
+        return -1
+    c.pick[0, 0] = c.gpu_node[g]
+    c.pick[0, 1] = 1
+    c.pick[0, 2] = g
+    return 1
+
+
+@inner
+def tightest_gpu(c: Cluster, s: int) -> int:
+    """The GPU with the least free part that is enough for a share; -1 if none."""
+    best, least = -1, WHOLE + 1
+    for g in range(c.gpu_node.shape[0]):
+        if c.gpu_free[g] < least and gpu_usable(c, s, g):
+            best, least = g, c.gpu_free[g]
+    return best

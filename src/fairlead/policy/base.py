@@ -1,0 +1,121 @@
+"""What a policy is. A queue policy is an ordering and runs wholly inside the compiled core; a planner is Python that
+returns a whole plan at the moments it asks to be woken. Both go through the same apply."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fairlead.kernels.columns import JobFunction, TenantFunction
+from fairlead.model.plan import Plan
+from fairlead.state.view import View
+
+#: when a key can change: never, only while its job runs, or at any time
+Changes = Literal["never", "running", "always"]
+
+#: every queue policy takes these beside its own
+COMMON_PARAMETERS = ("strict", "preempt", "quantum")
+
+
+@dataclass(frozen=True)
+class History:
+    """What a policy may learn from before a run begins: the workload's sizes, as a log of past jobs would give them."""
+
+    gpus: npt.NDArray[np.float64]
+    duration_s: npt.NDArray[np.float64]
+
+
+class QueuePolicy:
+    """Subclass in one file: a name, a docstring of one line, `key`, and whatever else differs from these defaults.
+
+    `key(job, now, p)` gives a number for a job (kernels.columns.JobRow), smallest first; `p` is the array of the policy's
+    parameters. Ties go to the earlier submission. The functions are compiled, so they use numbers, `math`, `if` and loops.
+    """
+
+    name: ClassVar[str]
+    parameters: ClassVar[Mapping[str, Any]] = {}
+    strict: ClassVar[bool] = False  #: the first job that does not fit blocks all behind it
+    preempts: ClassVar[bool] = False
+    quantum: ClassVar[float] = 0.0  #: seconds between looks at running jobs' ranks, 0: at every event
+    easy: ClassVar[bool] = False  #: the first job that does not fit gets a reservation
+    by_tenant: ClassVar[bool] = False  #: `group` ranks tenants first
+    half_life: ClassVar[str] = ""  #: name of the parameter that holds the half-life of tenants' use
+    #: left out, it is read off what `key` and `level` look at
+    changes: ClassVar[Changes | None] = None
+
+    key: ClassVar[JobFunction]
+    level: ClassVar[JobFunction | None] = None  #: a whole number that goes before the key, smallest first
+    drift: ClassVar[JobFunction | None] = None  #: how much a running job's key changes per second (0 or less)
+    wake: ClassVar[JobFunction | None] = None  #: when to look at the job's level and key again, inf: never
+    resets: ClassVar[JobFunction | None] = None  #: at such a moment: 1.0 to count the job's service from 0 again
+    group: ClassVar[TenantFunction | None] = None  #: the tenant's rank, smallest first
+
+    @classmethod
+    def numbers(cls, values: Mapping[str, Any], history: History) -> list[float]:
+        """The parameters as the array `p`: the numbers among them, in the order of `parameters`."""
+        return [float(values[name]) for name, default in cls.parameters.items() if not isinstance(default, str)]
+
+    @classmethod
+    def variant(cls, values: Mapping[str, Any]) -> type[QueuePolicy]:
+        """The class that these parameters really ask for, where one name stands for several."""
+        return cls
+
+
+class Planner:
+    """A policy that is asked for a whole plan. It sees a read-only view and returns data; the core applies it."""
+
+    name: ClassVar[str]
+    parameters: ClassVar[Mapping[str, Any]] = {}
+    #: wake every so many seconds while a job waits or runs, 0: at events only
+    every_s: ClassVar[float] = 0.0
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = dict(values)
+
+    def plan(self, view: View, now: float) -> Plan:
+        raise NotImplementedError
+
+
+Policy = type[QueuePolicy] | type[Planner]
+
+_WHILE_RUNNING = {"remaining_s", "ran_s", "first_start_s", "running"}
+_KNOWN_GLOBALS = {"math", "abs", "min", "max", "float", "int", "round", "len", "range", "np"}
+
+
+def changes_of(policy: type[QueuePolicy]) -> Changes:
+    """When the policy's ranks can change, from what its functions look at; the safe answer where that is unclear."""
+    if policy.changes is not None:
+        return policy.changes
+    answer: Changes = "never"
+    for function in (policy.key, policy.level):
+        if function is None:
+            continue
+        seen = _looks_at(function)
+        if seen is None or "waiting_s" in seen:
+            return "always"
+        if seen & _WHILE_RUNNING:
+            answer = "running"
+    return answer
+
+
+def _looks_at(function: Callable[..., Any]) -> set[str] | None:
+    """The job fields a function reads; None where it reads the time or calls what can't be seen into."""
+    code = function.__code__
+    time_name = code.co_varnames[1]
+    fields: set[str] = set()
+    for step in dis.get_instructions(function):
+        names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        if step.opname.startswith("LOAD_FAST") and time_name in names:
+            return None
+        if step.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME"):
+            value = function.__globals__.get(step.argval)
+            if step.argval not in _KNOWN_GLOBALS and (callable(value) or value is None):
+                return None
+        if step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            fields.add(str(step.argval))
+    return fields

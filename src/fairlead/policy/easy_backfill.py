@@ -1,0 +1,19 @@
+"""EASY backfilling: the head gets a reservation, others may go ahead if they do not delay it."""
+
+from __future__ import annotations
+
+from fairlead.kernels.columns import F8, JobRow
+from fairlead.policy.base import QueuePolicy
+
+
+class EasyBackfill(QueuePolicy):
+    """In order of submission; others go ahead only if the head's reserved start holds. estimate=given|actual."""
+
+    name = "easy-backfill"
+    easy = True
+    strict = True
+    parameters = {"estimate": "given"}
+
+    @staticmethod
+    def key(job: JobRow, now: float, p: F8) -> float:
+        return job.submit_s

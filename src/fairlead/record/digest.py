@@ -1,0 +1,82 @@
+"""The journal's SHA-256, taken on a second thread while the run goes on."""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fairlead.record.journal import JobTable
+
+
+class Rows(Protocol):
+    """The columns of a journal that is being written."""
+
+    @property
+    def time(self) -> npt.NDArray[np.float64]: ...
+    @property
+    def kind(self) -> npt.NDArray[np.int8]: ...
+    @property
+    def job(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def arg(self) -> npt.NDArray[np.int32]: ...
+    @property
+    def gpu_ids(self) -> npt.NDArray[np.int32]: ...
+
+
+#: rows and ids go into the digest in blocks of this many, so that it does not depend on when it was fed
+BLOCK = 1 << 16
+
+
+class RowDigest:
+    """Feed it whenever there are more rows; rows that it has seen must not change any more."""
+
+    def __init__(self) -> None:
+        self._rows = hashlib.sha256()
+        self._ids = hashlib.sha256()
+        self._rows_done = 0
+        self._ids_done = 0
+        self._thread: ThreadPoolExecutor | None = None
+        self._last: Future[None] | None = None
+
+    def feed(self, log: Rows, rows: int, ids: int) -> None:
+        """Digest all whole blocks below these counts, in the background."""
+        rows -= rows % BLOCK
+        ids -= ids % BLOCK
+        if rows == self._rows_done and ids == self._ids_done:
+            return
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1)
+        self._last = self._thread.submit(self._take, log, self._rows_done, rows, self._ids_done, ids)
+        self._rows_done, self._ids_done = rows, ids
+
+    def _take(self, log: Rows, row: int, rows: int, at: int, ids: int) -> None:
+        for start in range(row, rows, BLOCK):
+            self._block(log, start, min(start + BLOCK, rows))
+        self._ids.update(_bytes(log.gpu_ids[at:ids], "<i4"))
+
+    def _block(self, log: Rows, start: int, end: int) -> None:
+        self._rows.update(_bytes(log.time[start:end], "<f8"))
+        self._rows.update(_bytes(log.kind[start:end], "i1"))
+        self._rows.update(_bytes(log.job[start:end], "<i4"))
+        self._rows.update(_bytes(log.arg[start:end], "<i4"))
+
+    def finish(self, log: Rows, rows: int, ids: int, jobs: JobTable) -> str:
+        """The digest of all rows, all GPU ids and the job table."""
+        if self._last is not None:
+            self._last.result()
+        if self._thread is not None:
+            self._thread.shutdown()
+        self._take(log, self._rows_done, rows, self._ids_done, ids)
+        table = hashlib.sha256()
+        for column, kind in ((jobs.submit_s, "<f8"), (jobs.gpus, "<i4"), (jobs.duration_s, "<f8")):
+            table.update(_bytes(column, kind))
+        return hashlib.sha256(self._rows.digest() + self._ids.digest() + table.digest()).hexdigest()
+
+
+def _bytes(column: npt.NDArray[np.generic], kind: str) -> memoryview:
+    """The column's bytes, little-endian whatever the machine."""
+    return memoryview(np.ascontiguousarray(column, kind)).cast("B")

@@ -1,0 +1,1 @@
+"""The driver: runs the core against a clock and an executor, and applies planners' plans."""

@@ -1,0 +1,1 @@
+"""Simulation: the same core under a virtual clock."""

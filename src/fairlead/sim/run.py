@@ -1,0 +1,137 @@
+"""One simulated run: a trace, a cluster, a policy and a placer in; the journal and what became of each job out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fairlead.core.feasible import judge_classes
+from fairlead.core.plugs import Plugged, parse_choice, plug_in
+from fairlead.kernels.columns import (
+    DONE,
+    G_COST_MS,
+    G_IDS,
+    G_LOST_MS,
+    G_PREEMPTIONS,
+    G_ROWS,
+    G_SEEN,
+    GIVEN_UP,
+    J_FINISH,
+    J_FIRST,
+    J_HELD,
+    K_ALLOC,
+    K_PREEMPTS,
+    K_STARTS,
+    K_STATE,
+    REFUSED,
+)
+from fairlead.kernels.loop import compiled_loop
+from fairlead.model.cluster import ClusterSpec
+from fairlead.policy.base import History
+from fairlead.record.digest import RowDigest
+from fairlead.record.journal import JobTable, Journal, Outcome
+from fairlead.runtime.driver import drive
+from fairlead.sim.jobs import job_input
+from fairlead.sim.profiles import Profiles
+from fairlead.state.rules import Options
+from fairlead.state.state import State, new_state
+from fairlead.workload.trace import Trace
+
+#: called with (jobs ended, jobs in all)
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run produced. `compile_s` is outside `run_s`; reading the trace is outside both."""
+
+    journal: Journal
+    outcome: Outcome
+    events: int
+    preemptions: int
+    charged_gpu_s: float  #: start and resume costs, GPU-seconds
+    lost_gpu_s: float  #: work lost to failures, GPU-seconds
+    compile_s: float
+    run_s: float
+    state: State = field(repr=False)
+
+
+def prepare(policy: str, placer: str, trace: Trace, spec: ClusterSpec) -> tuple[Plugged, float]:
+    """Everything compiled, and the seconds that took."""
+    started = time.perf_counter()
+    history = History(gpus=trace.gpus.astype(np.float64), duration_s=trace.duration_s)
+    plugged = plug_in(parse_choice(policy), parse_choice(placer), history, spec.levels)
+    compiled_loop()
+    return plugged, time.perf_counter() - started
+
+
+def simulate(
+    trace: Trace,
+    spec: ClusterSpec,
+    policy: str,
+    placer: str = "consolidate",
+    options: Options | None = None,
+    profiles: Profiles | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    options, profiles = options or Options(), profiles or Profiles()
+    plugged, compile_s = prepare(policy, placer, trace, spec)
+    started = time.perf_counter()
+    jobs = job_input(trace, spec, profiles, estimates=plugged.uses_estimates)
+    state = new_state(spec, jobs, plugged.traits, options, profiles.rates(spec))
+    judge_classes(state, plugged)
+    digest = RowDigest()
+
+    def watch(ended: int, total: int, at: State) -> None:
+        digest.feed(at.log, int(at.counter[G_ROWS]), int(at.counter[G_IDS]))
+        if progress is not None:
+            progress(ended, total)
+
+    drive(state, plugged, watch)
+    rows, ids = int(state.counter[G_ROWS]), int(state.counter[G_IDS])
+    table = JobTable(jobs.submit_s, jobs.gpus, jobs.duration_s, jobs.share_milli, jobs.tenant, jobs.tenant_names)
+    journal = Journal(
+        cluster=spec,
+        jobs=table,
+        time_s=state.log.time[:rows],
+        kind=state.log.kind[:rows],
+        job=state.log.job[:rows],
+        arg=state.log.arg[:rows],
+        gpu_ids=state.log.gpu_ids[:ids],
+        sha256=digest.finish(state.log, rows, ids, table),
+        run=_about(plugged, options, trace),
+    )
+    return Run(
+        journal=journal,
+        outcome=_outcome(state),
+        events=int(state.counter[G_SEEN]),
+        preemptions=int(state.counter[G_PREEMPTIONS]),
+        charged_gpu_s=int(state.counter[G_COST_MS]) / 1000.0,
+        lost_gpu_s=int(state.counter[G_LOST_MS]) / 1000.0,
+        compile_s=compile_s,
+        run_s=time.perf_counter() - started,
+        state=state,
+    )
+
+
+def _about(plugged: Plugged, options: Options, trace: Trace) -> dict[str, Any]:
+    chosen = {k: v for k, v in options.__dict__.items() if k != "node_events" and v}
+    return {"policy": plugged.policy, "placer": plugged.placer, "source": trace.source, **chosen}
+
+
+def _outcome(state: State) -> Outcome:
+    """The same as folding the journal (a test holds them together), read off the columns that the core kept anyway."""
+    status, floats, ints = state.jobs.ints[K_STATE], state.jobs.floats, state.jobs.ints
+    ended = (status == DONE) | (status == GIVEN_UP)
+    refused = status == REFUSED
+    return Outcome(
+        start_s=np.where(ints[K_STARTS] > 0, floats[J_FIRST], np.nan),
+        finish_s=np.where(ended, floats[J_FINISH], np.nan),
+        ran_s=floats[J_HELD],
+        preemptions=ints[K_PREEMPTS],
+        refused=np.where(refused, ints[K_ALLOC], 0).astype(np.int8),
+    )

@@ -1,0 +1,130 @@
+"""Laying jobs out as columns: what was asked for, sorted into shapes (what placement sees) and classes (who waits together)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fairlead.kernels.columns import (
+    F8,
+    I4,
+    I8,
+    N_CAP,
+    N_TYPE,
+    S_COUNT,
+    S_CPU,
+    S_GPUS,
+    S_MATTERS,
+    S_MEM,
+    S_MILLI,
+    S_NODES,
+    S_PLAIN,
+    S_SKEW,
+    S_TYPE,
+    SHAPE_COLUMNS,
+    WHOLE,
+    Cluster,
+)
+
+#: a GPU type that the cluster does not have: no node's type equals it
+NO_SUCH_TYPE = 1 << 20
+
+
+@dataclass(frozen=True)
+class JobInput:
+    """What the core needs to know of each job, in order of submission. None: no job asks for it."""
+
+    submit_s: F8
+    duration_s: F8
+    gpus: I4
+    share_milli: I4 | None = None
+    cpu_milli: I8 | None = None
+    memory_mib: I8 | None = None
+    gpu_type: I4 | None = None  #: the cluster's number of it, -1 for any, NO_SUCH_TYPE
+    tenant: I4 | None = None
+    tenant_names: tuple[str, ...] = ()
+    priority: I4 | None = None
+    estimate_s: F8 | None = None
+    profile: I4 | None = None
+    skew_milli: I4 | None = None
+    gpu_memory_gib: F8 | None = None
+
+    def __len__(self) -> int:
+        return len(self.submit_s)
+
+
+def dense(columns: Sequence[npt.NDArray[np.integer]]) -> tuple[I4, I8]:
+    """Number the distinct rows of integer columns: the number of each row, and the distinct rows [column, number]."""
+    code, values = _dense_one(columns[0])
+    table = values[np.newaxis, :]
+    for column in columns[1:]:
+        other, other_values = _dense_one(column)
+        code, pairs = _dense_one(code.astype(np.int64) * len(other_values) + other)
+        table = np.vstack([table[:, pairs // len(other_values)], other_values[pairs % len(other_values)]])
+    return code, table
+
+
+def _dense_one(column: npt.NDArray[np.integer]) -> tuple[I4, I8]:
+    if len(column) == 0:
+        return np.zeros(0, np.int32), np.zeros(0, np.int64)
+    low, high = int(column.min()), int(column.max())
+    if high - low < 1 << 16:
+        # a table of the range is much faster than sorting a million rows
+        shifted = column if low == 0 else column - low
+        present = np.bincount(shifted, minlength=high - low + 1) > 0
+        number = (np.cumsum(present) - 1).astype(np.int32)
+        return number[shifted], np.flatnonzero(present).astype(np.int64) + low
+    values, inverse = np.unique(column, return_inverse=True)
+    return inverse.astype(np.int32), values.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Layout:
+    shape: I8
+    class_of: I4
+    class_shape: I8
+    class_tenant: I8
+
+
+def sort_into_classes(jobs: JobInput, by_tenant: bool) -> Layout:
+    """Shapes and classes in a fixed order, whatever order the jobs come in."""
+    rows = [
+        (S_GPUS, jobs.gpus, 0),
+        (S_MILLI, jobs.share_milli, WHOLE),
+        (S_CPU, jobs.cpu_milli, 0),
+        (S_MEM, jobs.memory_mib, 0),
+        (S_TYPE, jobs.gpu_type, -1),
+        (S_SKEW, jobs.skew_milli, 0),
+    ]
+    present = [(row, column) for row, column, _ in rows if column is not None]
+    shape_of, values = dense([column for _, column in present])
+    shape = np.zeros((SHAPE_COLUMNS, values.shape[1]), np.int64)
+    for row, _, default in rows:
+        shape[row] = default
+    for (row, _), value in zip(present, values):
+        shape[row] = value
+    shape[S_COUNT] = np.bincount(shape_of, minlength=shape.shape[1])
+    if by_tenant and jobs.tenant is not None:
+        class_of, pairs = dense([shape_of, jobs.tenant])
+        return Layout(shape, class_of, pairs[0], pairs[1])
+    return Layout(shape, shape_of, np.arange(shape.shape[1]), np.zeros(shape.shape[1], np.int64))
+
+
+def judge_shapes(cluster: Cluster) -> None:
+    """Fill in what each shape means on this cluster: how few nodes could hold it, and which free counts matter to it."""
+    shape = cluster.shape
+    for s in range(shape.shape[1]):
+        gpus, kind = int(shape[S_GPUS, s]), int(shape[S_TYPE, s])
+        caps = np.unique(cluster.node[N_CAP] if kind < 0 else cluster.node[N_CAP][cluster.node[N_TYPE] == kind])
+        shape[S_NODES, s] = 1
+        if len(caps) and kind < NO_SUCH_TYPE:
+            sums = cluster.capacity_sum[kind + 1]
+            shape[S_NODES, s] = max(1, min(int(np.searchsorted(sums, gpus)), len(sums) - 1))
+        whole = shape[S_MILLI, s] == WHOLE and gpus > 0
+        demanding = shape[S_CPU, s] > 0 or shape[S_MEM, s] > 0
+        if whole and not demanding and len(caps) and (shape[S_NODES, s] == 1 or len(caps) == 1):
+            shape[S_PLAIN, s] = 1
+            shape[S_MATTERS, s] = gpus if shape[S_NODES, s] == 1 else (gpus % int(caps[0]) or int(caps[0]))

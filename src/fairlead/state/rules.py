@@ -1,0 +1,56 @@
+"""What a run is asked to do, as plain values: the policy's and placer's traits, and the options of the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fairlead.kernels.columns import F8
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the person running it chooses beside policy and placer. Every cost is off unless asked for."""
+
+    seed: int = 0
+    start_cost_s: float = 0.0
+    resume_cost_s: float = 0.0  #: what suspending and resuming take together, charged at the resumption
+    resume_cost_s_per_gib: float = 0.0  #: the same, per GiB of the job's GPU memory
+    job_failures: float = 0.0  #: the chance that an attempt fails
+    retries: int = 0
+    checkpoint_s: float = 0.0  #: work between checkpoints; 0: a failure loses all work
+    node_mtbf_s: float = 0.0  #: mean time between failures of a node; 0: none
+    node_mttr_s: float = 0.0
+    node_events: tuple[tuple[float, int, bool], ...] = ()  #: (time, node, up)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How fast jobs run; see kernels/rates.py. Row 0 is for jobs without a profile."""
+
+    speed: F8 = field(default_factory=lambda: np.ones((1, 1)))
+    locality: F8 = field(default_factory=lambda: np.ones((1, 1)))
+    sharing: F8 = field(default_factory=lambda: np.ones((1, 1)))
+
+    @property
+    def vary(self) -> bool:
+        return bool((self.speed != 1).any() or (self.locality != 1).any() or (self.sharing != 1).any())
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What the core must know of a policy and a placer to run them."""
+
+    strict: bool = False
+    preempts: bool = False
+    easy: bool = False
+    by_tenant: bool = False
+    changes: int = 0  #: 0 never, 1 while running, 2 always
+    drifts: bool = False
+    timers: bool = False
+    quantum: float = 0.0
+    half_life: float = 0.0
+    planned: bool = False
+    fewest_nodes: bool = False
+    gpu_parts: bool = False
