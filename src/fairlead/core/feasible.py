@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from fairlead.core.plugs import Plugged
-from fairlead.kernels.columns import C_REASON, C_SHAPE, C_TENANT, S_GPUS, S_MILLI, S_TYPE, T_QUOTA
+from fairlead.kernels.columns import (
+    C_REASON,
+    C_SHAPE,
+    C_TENANT,
+    N_CAP,
+    N_TYPE,
+    S_GPUS,
+    S_MILLI,
+    S_TYPE,
+    T_QUOTA,
+)
 from fairlead.model.reason import Reason
 from fairlead.state.jobs import NO_SUCH_TYPE
 from fairlead.state.state import State
@@ -13,7 +23,7 @@ def judge_classes(state: State, plugged: Plugged) -> None:
     """Mark the classes whose jobs are to be refused on arrival."""
     classes, shape = state.queue.classes, state.cluster.shape
     of_shape: dict[int, Reason] = {}
-    for k in range(classes.shape[1]):
+    for k in range(state.classes):
         s, t = int(classes[C_SHAPE, k]), int(classes[C_TENANT, k])
         if s not in of_shape:
             of_shape[s] = judge_shape(state, plugged, s)
@@ -22,12 +32,18 @@ def judge_classes(state: State, plugged: Plugged) -> None:
         classes[C_REASON, k] = of_shape[s] or (Reason.OVER_QUOTA if over else Reason.NONE)
 
 
+def capacity(state: State, kind: int) -> int:
+    """GPUs of a type (-1: of any) in the cluster."""
+    node = state.cluster.node
+    return int(node[N_CAP][(node[N_TYPE] == kind) | (kind < 0)].sum())
+
+
 def judge_shape(state: State, plugged: Plugged, s: int) -> Reason:
     c = state.cluster
     gpus, kind = int(c.shape[S_GPUS, s]), int(c.shape[S_TYPE, s])
     if kind >= NO_SUCH_TYPE:
         return Reason.NO_SUCH_GPU_TYPE
-    if gpus > int(c.capacity_sum[kind + 1, -1]):
+    if gpus > capacity(state, kind):
         return Reason.TOO_MANY_GPUS
     if plugged.plug.place(c, s, 0, 0, 0, plugged.plug.pp) < 0:
         return Reason.NODE_TOO_SMALL

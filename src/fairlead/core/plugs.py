@@ -9,7 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from fairlead.kernels.columns import F8, JobRow, Plug, TenantRow
+from fairlead.kernels.columns import (
+    F8,
+    JobRow,
+    Plug,
+    TenantRow,
+)
 from fairlead.kernels.jit import PACKAGE, compiled_as
 from fairlead.kernels.signatures import JOB_FUNCTION, PLACE_FUNCTION, TENANT_FUNCTION
 from fairlead.model.errors import InputError

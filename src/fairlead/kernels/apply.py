@@ -10,6 +10,7 @@ from fairlead.kernels.columns import (
     F8,
     G_IDS,
     I4,
+    K_CLASS,
     R_DEMANDS,
     R_SHARES,
     Cluster,
@@ -40,13 +41,13 @@ def act(
         give_back(c, j, q, log, i, now)
         suspend(c, j, q, log, i, now, reason, f)
         return 0
-    k = j.class_of[i]
+    k = j.ints[K_CLASS, i]
     s = q.classes[C_SHAPE, k]
     at = q.counter[G_IDS]
     for g in range(ids.shape[0]):
         log.gpu_ids[at + g] = ids[g]
     leave_class(j, q, i)
-    change_held(c, s, log.gpu_ids, at, True, q.rule[R_SHARES] != 0, q.rule[R_DEMANDS] != 0)
+    change_held(c, s, log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
     hold(c, q, log, i, k, at, 1)
     start(c, j, q, log, i, now, at, ids.shape[0], f)
     return 0

@@ -6,7 +6,9 @@ the summaries of those, up to a single word. 32 bits in an int64 keep every oper
 
 from __future__ import annotations
 
-from fairlead.kernels.columns import I8
+from fairlead.kernels.columns import (
+    I8,
+)
 from fairlead.kernels.jit import compiled, inner, lowest_bit
 
 

@@ -26,22 +26,28 @@ N_CAP = 1
 N_POOL = 2
 N_SLOT = 3  #: position among the nodes of its pool
 N_GPU0 = 4  #: id of its first GPU
-N_WORD0 = 5  #: its first word in gpu_words
+N_WORD0 = 5  #: where in cells the set of its wholly free GPUs begins, 32 to a word
 N_UP = 6
 N_CPU = 7  #: free milli-CPUs
 N_MEM = 8  #: free MiB
 N_TYPE = 9
 N_TURNS = 10  #: failures and repairs so far, for drawing the next
-NODE_COLUMNS = 11
+NODE_COLUMNS = 11  #: further rows: the node's domain at each topology level, outermost first
+
+# -- gpu table -----------------------------------------------------------------------------------------------------
+U_NODE = 0
+U_FREE = 1  #: free milli-GPUs, kept where R_SHARES
+U_JOB = 2  #: who holds the whole GPU, -1 if nobody; kept where R_OWNERS
+U_SEATS = 3  #: this row and those after it: who shares the GPU, -1 where a seat is empty; kept where R_RATES
 
 # -- pool table: nodes of one GPU type and capacity -----------------------------------------------------------------
 P_CAP = 0
 P_TYPE = 1
 P_NODES = 2  #: how many
-P_FIRST = 3  #: first entry in pool_nodes
-P_BITS = 4  #: where the bit sets of its levels begin; level f is at P_BITS + f * P_STRIDE
+P_FIRST = 3  #: where its node indices, ascending, begin in cells
+P_BITS = 4  #: where in cells the sets of nodes per level begin; level f is at P_BITS + f * P_STRIDE
 P_STRIDE = 5
-P_COUNT = 6  #: where its counts of nodes per level begin in level_count
+P_COUNT = 6  #: where in cells its counts of nodes per level begin
 P_FREE = 7  #: wholly free GPUs on its nodes that are up
 POOL_COLUMNS = 8
 
@@ -55,8 +61,9 @@ S_NODES = 5  #: fewest nodes that could hold it
 S_PLAIN = 6  #: 1: whole GPUs, no CPU or memory demand, one capacity among its nodes: free counts alone decide
 S_COUNT = 7  #: jobs of this shape in the trace
 S_MATTERS = 8  #: plain shapes: a node with less room than this can't be the one it waits for
+S_SUMS = 10  #: where in cells the sums of the largest node capacities of its GPU type begin
 S_SKEW = 9  #: how uneven its messages are, in thousandths: the largest tensor's share of the model
-SHAPE_COLUMNS = 10
+SHAPE_COLUMNS = 11
 
 # -- class table: waiting jobs that fit or fail together (shape, and tenant where tenants matter) ----------------------
 C_ROOT = 0  #: best waiting job, -1 if none
@@ -65,7 +72,9 @@ C_TENANT = 2
 C_BLOCKED = 3  #: 0 untried, BLOCKED_SPACE or BLOCKED_QUOTA: nothing has changed for it since it failed
 C_ACTIVE = 4  #: position in the list of classes with waiting jobs, -1 if not there
 C_REASON = 5  #: why its jobs can never run, 0 if they can
-CLASS_COLUMNS = 6
+C_LIST = 6  #: (not by class) the classes with waiting jobs, G_ACTIVE of them
+L_ROOT = 7  #: (not by class) per lane of running jobs, the one with the worst rank, -1 if none
+CLASS_COLUMNS = 8
 
 BLOCKED_SPACE = 1
 BLOCKED_QUOTA = 2
@@ -87,7 +96,11 @@ J_RATE = 12
 J_STAKE = 13  #: work that remained when the present attempt began
 J_FAILS = 14  #: work that remains when the present attempt fails, below 0 if it does not
 J_EXPECT = 15  #: expected end of the present run, by its estimate
-JOB_FLOATS = 16
+J_SUBMIT = 16
+J_WORK = 17
+J_ESTIMATE = 18
+J_GIB = 19  #: GPU memory
+JOB_FLOATS = 20
 
 # -- job columns: integers ----------------------------------------------------------------------------------------------
 K_STATE = 0
@@ -102,7 +115,12 @@ K_ATTEMPT = 8  #: failed attempts so far
 K_RUNPOS = 9  #: position in the list of running jobs
 K_LANE = 10  #: which lane of running jobs: jobs whose keys change at one speed
 K_RESUMES = 11  #: 1: its next start resumes a suspended run
-JOB_INTS = 12
+K_CLASS = 12
+K_PRIORITY = 13
+K_PROFILE = 14
+K_RUNLIST = 15  #: (not by job) the running jobs, G_LISTED of them
+K_SCRATCH = 16  #: (not by job) room for a list of jobs within one step
+JOB_INTS = 17
 
 PENDING, WAITING, RUNNING, DONE, REFUSED, GIVEN_UP = 0, 1, 2, 3, 4, 5
 
@@ -138,27 +156,33 @@ G_DONE = 16
 G_LISTED = 17  #: length of the list of running jobs
 G_NEED_ROWS = 18  #: room the next instant may need, where the core stopped for want of it
 G_NEED_IDS = 19
-COUNTERS = 20
+G_VICTIMS = 20  #: how many jobs displace() left in K_SCRATCH
+COUNTERS = 21
 
-# -- rule integers: what the policy and the run ask for --------------------------------------------------------------------
-R_STRICT = 0
-R_PREEMPTS = 1
-R_EASY = 2
-R_GROUPED = 3
-R_CHANGES = 4  #: 0 keys never change, 1 while running, 2 always
-R_DRIFTS = 5  #: 1: the policy says how fast a running job's key changes
-R_TIMERS = 6
-R_SHARES = 7  #: some job asks for a part of a GPU
-R_DEMANDS = 8  #: some job asks for CPU or memory
-R_QUOTAS = 9
-R_OWNERS = 10  #: gpu_job is kept
-R_GATED = 11  #: the placer never takes more nodes than the fewest: one node's free count tells what it can newly do
-R_RETRIES = 12
-R_SEED = 13
-R_RATES = 14
-R_PLANNED = 15  #: a planner decides: no pass here
-R_LISTED = 16  #: the list of running jobs is kept
-RULES = 17
+# -- rules, behind the counters: what the policy and the run ask for --------------------------------------------------------------------
+R_STRICT = COUNTERS + 0
+R_PREEMPTS = COUNTERS + 1
+R_EASY = COUNTERS + 2
+R_GROUPED = COUNTERS + 3
+R_CHANGES = COUNTERS + 4  #: 0 keys never change, 1 while running, 2 always
+R_DRIFTS = COUNTERS + 5  #: 1: the policy says how fast a running job's key changes
+R_TIMERS = COUNTERS + 6
+R_SHARES = COUNTERS + 7  #: some job asks for a part of a GPU
+R_DEMANDS = COUNTERS + 8  #: some job asks for CPU or memory
+R_QUOTAS = COUNTERS + 9
+R_OWNERS = COUNTERS + 10  #: gpu_job is kept
+R_GATED = (
+    COUNTERS + 11
+)  #: the placer never takes more nodes than the fewest: one node's free count tells what it can newly do
+R_RETRIES = COUNTERS + 12
+R_SEED = COUNTERS + 13
+R_RATES = COUNTERS + 14
+R_PLANNED = COUNTERS + 15  #: a planner decides: no pass here
+R_LISTED = COUNTERS + 16  #: the list of running jobs is kept
+R_SPANS = COUNTERS + 17  #: where in a row of rates the factors by span begin
+R_SEATS = COUNTERS + 18  #: and those by co-tenants
+R_SEAT_COUNT = COUNTERS + 19
+RULES = COUNTERS + 20
 
 # -- rule floats -------------------------------------------------------------------------------------------------------------
 Q_QUANTUM = 0  #: 0: none
@@ -172,7 +196,8 @@ Q_TICK = 7
 Q_RESUME_PER_GIB = 8
 Q_MTBF = 9  #: mean time between failures of a node, 0: none are drawn
 Q_MTTR = 10
-LIMITS = 11
+Q_TOTALS = 11  #: and two more: capacity in milli-GPUs, milli-CPUs, MiB; 0 where some node does not state it
+LIMITS = 14  #: behind these, per lane, how fast its keys change
 
 
 class Cluster(NamedTuple):
@@ -181,62 +206,36 @@ class Cluster(NamedTuple):
     node: I8
     pool: I8
     shape: I8
-    pool_nodes: I4  #: node indices, pool after pool, ascending
-    bits: I8  #: per pool and level (free GPUs), the set of nodes at that level; see bits.py
-    level_count: I4  #: per pool and level, how many nodes
-    gpu_words: I8  #: per node, the set of its wholly free GPUs, 32 to a word
-    gpu_node: I4
-    gpu_free: I4  #: milli-GPUs, kept where R_SHARES
-    capacity_sum: I8  #: per type + 1 (row 0: any) the sums of its largest node capacities, [type, count]
-    domain: I4  #: [level, node]: dense domain ids, outermost level first
-    pick: I4  #: [row, 3]: what a placer chose: node, GPUs there, GPU id (shares) or -1
+    gpu: I8
+    cells: I8  #: everything that is a run of numbers at some offset: sets of nodes and GPUs (bits.py), counts, lists
+    pick: I8  #: [row, 3]: what a placer chose: node, GPUs there, GPU id (shares) or -1
 
 
 class Jobs(NamedTuple):
     """What is known of each job, and what became of it."""
 
-    submit: F8
-    work: F8
-    estimate: F8
-    priority: I4
-    profile: I4
-    memory_gib: F8
-    class_of: I4
     floats: F8
-    ints: I4
+    ints: I8
 
 
 class Queue(NamedTuple):
-    """Who waits, who runs, in which order."""
+    """Who waits, who runs, in which order; what is due; the rules of the run."""
 
     classes: I8
-    active: I4
-    running: I4
-    lane_root: I4
-    lane_drift: F8
     tenants: F8
-    victims: I4
     event_time: F8
     event_code: I8
-    counter: I8
-    rule: I8
+    counter: I8  #: counters, then rules
     limit: F8
-    speed: F8  #: [profile, GPU type]
-    locality: F8  #: [profile, span]: 0 one node, 1 one domain of the innermost level, ... , last: no common domain
-    sharing: F8  #: [profile, co-tenants on its GPU], the last for that many or more
-    totals: F8  #: capacity of the cluster in milli-GPUs, milli-CPUs, MiB (0 where not stated)
+    rates: F8  #: [profile]: speed by GPU type, then factors by span, then by co-tenants; see rates.py
 
 
 class Log(NamedTuple):
-    """The journal as it is written, and who holds what now."""
+    """The journal as it is written."""
 
     time: F8
-    kind: I1
-    job: I4
-    arg: I4
+    what: I4  #: [kind | job | arg, row]
     gpu_ids: I4
-    gpu_job: I4  #: who holds a whole GPU, -1 if nobody; kept where R_OWNERS
-    seats: I4  #: [GPU, seat]: who shares it, -1 where empty; kept where rates depend on neighbours
 
 
 class JobRow(NamedTuple):

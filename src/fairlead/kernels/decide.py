@@ -6,6 +6,7 @@ from fairlead.kernels.columns import (
     BLOCKED_QUOTA,
     BLOCKED_SPACE,
     C_BLOCKED,
+    C_LIST,
     C_ROOT,
     C_SHAPE,
     C_TENANT,
@@ -14,13 +15,18 @@ from fairlead.kernels.columns import (
     G_LANES,
     G_LISTED,
     G_PASSES,
+    G_VICTIMS,
     J_KEY,
     K_ALLOC,
     K_CHILD,
+    K_CLASS,
     K_LANE,
     K_LEVEL,
     K_NEXT,
+    K_RUNLIST,
+    K_SCRATCH,
     K_STARTS,
+    L_ROOT,
     N_FREE,
     R_DEMANDS,
     R_GATED,
@@ -38,6 +44,7 @@ from fairlead.kernels.columns import (
     T_GROUP,
     T_HELD,
     T_QUOTA,
+    U_NODE,
     Cluster,
     Jobs,
     Log,
@@ -72,10 +79,10 @@ OUTRANKED = 20  # model.reason.Reason.OUTRANKED
 @inner
 def best_class(j: Jobs, q: Queue, strict: bool) -> int:
     """The class whose best job goes first; classes known to fail are passed over unless the queue is strict."""
-    grouped = q.rule[R_GROUPED] != 0
+    grouped = q.counter[R_GROUPED] != 0
     best, best_job, best_group, level, key = -1, -1, 0.0, 0, 0.0
     for a in range(q.counter[G_ACTIVE]):
-        k = q.active[a]
+        k = q.classes[C_LIST, a]
         if q.classes[C_BLOCKED, k] != 0 and not strict:
             continue
         i = q.classes[C_ROOT, k]
@@ -92,7 +99,7 @@ def best_class(j: Jobs, q: Queue, strict: bool) -> int:
 
 @inner
 def within_quota(c: Cluster, q: Queue, k: int) -> bool:
-    if q.rule[R_QUOTAS] == 0:
+    if q.counter[R_QUOTAS] == 0:
         return True
     s, t = q.classes[C_SHAPE, k], q.classes[C_TENANT, k]
     quota = q.tenants[T_QUOTA, t]
@@ -102,12 +109,12 @@ def within_quota(c: Cluster, q: Queue, k: int) -> bool:
 @inner
 def could_help(c: Cluster, q: Queue, log: Log, s: int, left: int, at: int) -> bool:
     """Whether the room that a job of shape `left` just left could make shape s fit, judged by its nodes' free counts where these decide."""
-    if q.rule[R_GATED] == 0 or c.shape[S_PLAIN, s] == 0:
+    if q.counter[R_GATED] == 0 or c.shape[S_PLAIN, s] == 0:
         return True
     gpus = c.shape[S_GPUS, left]
     last = -1
     for g in range(at, at + gpus):
-        n = c.gpu_node[log.gpu_ids[g]]
+        n = c.gpu[U_NODE, log.gpu_ids[g]]
         if n != last:
             last = n
             if c.node[N_FREE, n] >= c.shape[S_MATTERS, s]:
@@ -119,9 +126,9 @@ def could_help(c: Cluster, q: Queue, log: Log, s: int, left: int, at: int) -> bo
 def displace(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) -> int:
     """Release running jobs that rank below job i, worst first, until it fits: the rows of its pick, or -1 with all undone.
 
-    On success the released jobs are q.victims[:count], worst first, still marked running; count is in q.victims' last cell.
+    On success the released jobs are j.ints[K_SCRATCH, :count], worst first, still marked running; count is in q.victims' last cell.
     """
-    k = j.class_of[i]
+    k = j.ints[K_CLASS, i]
     s = q.classes[C_SHAPE, k]
     mine, my_level = j.floats[J_KEY, i], j.ints[K_LEVEL, i]
     count, rows = 0, -1
@@ -131,76 +138,78 @@ def displace(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plu
             break
         leave_lane(q, j, v)
         release(c, j, q, log, v)
-        q.victims[count] = v
+        j.ints[K_SCRATCH, count] = v
         count += 1
-        helps = q.rule[R_QUOTAS] != 0 or could_help(c, q, log, s, q.classes[C_SHAPE, j.class_of[v]], j.ints[K_ALLOC, v])
+        helps = q.counter[R_QUOTAS] != 0 or could_help(
+            c, q, log, s, q.classes[C_SHAPE, j.ints[K_CLASS, v]], j.ints[K_ALLOC, v]
+        )
         if helps and within_quota(c, q, k):
-            rows = f.place(c, s, q.rule[R_SEED], i, j.ints[K_STARTS, i], f.pp)
+            rows = f.place(c, s, q.counter[R_SEED], i, j.ints[K_STARTS, i], f.pp)
     if rows < 0:
         for x in range(count - 1, -1, -1):
-            put_back(c, j, q, log, q.victims[x])
-    q.victims[q.victims.shape[0] - 1] = count
+            put_back(c, j, q, log, j.ints[K_SCRATCH, x])
+    q.counter[G_VICTIMS] = count
     return rows
 
 
 @inner
 def put_back(c: Cluster, j: Jobs, q: Queue, log: Log, v: int) -> None:
     """A released job runs on as if nothing had been."""
-    k = j.class_of[v]
+    k = j.ints[K_CLASS, v]
     at = j.ints[K_ALLOC, v]
-    change_held(c, q.classes[C_SHAPE, k], log.gpu_ids, at, True, q.rule[R_SHARES] != 0, q.rule[R_DEMANDS] != 0)
+    change_held(c, q.classes[C_SHAPE, k], log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
     hold(c, q, log, v, k, at, 1)
     lane = j.ints[K_LANE, v]  # the one it left; J_ORDER is as it was
-    q.lane_root[lane] = heap_push(j, q.lane_root[lane], v, True)
+    q.classes[L_ROOT, lane] = heap_push(j, q.classes[L_ROOT, lane], v, True)
 
 
 @inner
 def start_picked(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, rows: int, now: float, f: Plug) -> None:
     """Start waiting job i on what the placer has picked."""
     leave_class(j, q, i)
-    s = q.classes[C_SHAPE, j.class_of[i]]
+    s = q.classes[C_SHAPE, j.ints[K_CLASS, i]]
     at = q.counter[G_IDS]
-    written = take_pick(c, s, rows, q.rule[R_SHARES] != 0, q.rule[R_DEMANDS] != 0, log.gpu_ids, at)
-    hold(c, q, log, i, j.class_of[i], at, 1)
+    written = take_pick(c, s, rows, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0, log.gpu_ids, at)
+    hold(c, q, log, i, j.ints[K_CLASS, i], at, 1)
     start(c, j, q, log, i, now, at, written, f)
 
 
 @inner
 def start_displacing(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, rows: int, now: float, f: Plug) -> None:
     """Start job i on its pick; of the released jobs, best first, those run on whose GPUs are still free."""
-    count = q.victims[q.victims.shape[0] - 1]
+    count = q.counter[G_VICTIMS]
     leave_class(j, q, i)
-    k = j.class_of[i]
+    k = j.ints[K_CLASS, i]
     s = q.classes[C_SHAPE, k]
-    shares, demands = q.rule[R_SHARES] != 0, q.rule[R_DEMANDS] != 0
+    shares, demands = q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0
     at = q.counter[G_IDS]
     written = take_pick(c, s, rows, shares, demands, log.gpu_ids, at)
     hold(c, q, log, i, k, at, 1)
     for x in range(count - 1, -1, -1):
-        v = q.victims[x]
-        kv = j.class_of[v]
+        v = j.ints[K_SCRATCH, x]
+        kv = j.ints[K_CLASS, v]
         sv = q.classes[C_SHAPE, kv]
         if within_quota(c, q, kv) and all_free(c, sv, log.gpu_ids, j.ints[K_ALLOC, v], demands):
             put_back(c, j, q, log, v)
-            q.victims[x] = -1
+            j.ints[K_SCRATCH, x] = -1
         else:
             suspend(c, j, q, log, v, now, OUTRANKED, f)
-            if q.rule[R_RATES] != 0:
+            if q.counter[R_RATES] != 0:
                 rerate_neighbours(c, j, q, log, v, now)
     start(c, j, q, log, i, now, at, written, f)
     for x in range(count - 1, -1, -1):
-        v = q.victims[x]
+        v = j.ints[K_SCRATCH, x]
         if v >= 0:
-            reopen_around(c, j, q, log, q.classes[C_SHAPE, j.class_of[v]], j.ints[K_ALLOC, v], now, f)
+            reopen_around(c, j, q, log, q.classes[C_SHAPE, j.ints[K_CLASS, v]], j.ints[K_ALLOC, v], now, f)
 
 
 @inner
 def refresh_running(c: Cluster, j: Jobs, q: Queue, as_of: float, f: Plug) -> None:
     """Take the ranks of all running jobs anew and rebuild their lanes. Needs the list of running jobs."""
     for lane in range(q.counter[G_LANES]):
-        q.lane_root[lane] = -1
+        q.classes[L_ROOT, lane] = -1
     for r in range(q.counter[G_LISTED]):
-        i = q.running[r]
+        i = j.ints[K_RUNLIST, r]
         rerank(c, j, q, i, as_of, f)
         enter_lane(q, j, i, as_of, 0.0)
 
@@ -209,24 +218,24 @@ def refresh_running(c: Cluster, j: Jobs, q: Queue, as_of: float, f: Plug) -> Non
 def refresh_waiting(c: Cluster, j: Jobs, q: Queue, now: float, f: Plug) -> None:
     """Take the ranks of all waiting jobs anew and rebuild their classes."""
     for a in range(q.counter[G_ACTIVE]):
-        k = q.active[a]
+        k = q.classes[C_LIST, a]
         count = 0
         root = q.classes[C_ROOT, k]
         # walk the heap through its own links, the victims' cells as the stack of siblings still to visit
-        q.victims[0] = root
+        j.ints[K_SCRATCH, 0] = root
         count = 1
         seen = 0
         while seen < count:
-            i = q.victims[seen]
+            i = j.ints[K_SCRATCH, seen]
             seen += 1
             kid = j.ints[K_CHILD, i]
             while kid >= 0:
-                q.victims[count] = kid
+                j.ints[K_SCRATCH, count] = kid
                 count += 1
                 kid = j.ints[K_NEXT, kid]
         root = -1
         for x in range(count):
-            i = q.victims[x]
+            i = j.ints[K_SCRATCH, x]
             rerank(c, j, q, i, now, f)
             root = heap_push(j, root, i, False)
         q.classes[C_ROOT, k] = root
@@ -242,9 +251,9 @@ def rank_tenants(q: Queue, now: float, f: Plug) -> None:
 def walk(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> int:
     """Start what can start, in rank order. Returns the job that blocks a strict queue, -1 if none does."""
     q.counter[G_PASSES] += 1
-    preempts = q.rule[R_PREEMPTS] != 0
-    strict = q.rule[R_STRICT] != 0
-    if q.rule[R_GROUPED] != 0:
+    preempts = q.counter[R_PREEMPTS] != 0
+    strict = q.counter[R_STRICT] != 0
+    if q.counter[R_GROUPED] != 0:
         rank_tenants(q, now, f)
     while True:
         k = best_class(j, q, strict)
@@ -257,7 +266,7 @@ def walk(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> int:
         rows = -1
         in_quota = within_quota(c, q, k)
         if in_quota:
-            rows = f.place(c, s, q.rule[R_SEED], i, j.ints[K_STARTS, i], f.pp)
+            rows = f.place(c, s, q.counter[R_SEED], i, j.ints[K_STARTS, i], f.pp)
         if rows >= 0:
             start_picked(c, j, q, log, i, rows, now, f)
         else:
@@ -269,5 +278,5 @@ def walk(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> int:
                 q.classes[C_BLOCKED, k] = BLOCKED_SPACE if in_quota else BLOCKED_QUOTA
                 if strict:
                     return i
-        if rows >= 0 and q.rule[R_GROUPED] != 0:
+        if rows >= 0 and q.counter[R_GROUPED] != 0:
             rank_tenant(q, q.classes[C_TENANT, k], now, f)

@@ -13,9 +13,13 @@ from fairlead.kernels.columns import (
     C_TENANT,
     G_IDS,
     G_LISTED,
+    J_ESTIMATE,
     J_EXPECT,
     J_RAN,
     K_ALLOC,
+    K_CLASS,
+    K_RUNLIST,
+    K_SCRATCH,
     K_STARTS,
     NEVER,
     R_DEMANDS,
@@ -44,34 +48,32 @@ from fairlead.kernels.ranks import enter_class, leave_class, rank_tenant
 def copy_state(c: Cluster, shadow: Cluster) -> None:
     shadow.node[:] = c.node
     shadow.pool[:] = c.pool
-    shadow.bits[:] = c.bits
-    shadow.level_count[:] = c.level_count
-    shadow.gpu_words[:] = c.gpu_words
-    shadow.gpu_free[:] = c.gpu_free
+    shadow.gpu[:] = c.gpu
+    shadow.cells[:] = c.cells
 
 
 @inner
 def reserve(shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int, now: float, f: Plug) -> float:
     """Release running jobs from the shadow in order of expected end until the head fits there: when that is."""
-    k = j.class_of[head]
+    k = j.ints[K_CLASS, head]
     s, t = q.classes[C_SHAPE, k], q.classes[C_TENANT, k]
-    shares, demands = q.rule[R_SHARES] != 0, q.rule[R_DEMANDS] != 0
+    shares, demands = q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0
     spare = NEVER
-    if q.rule[R_QUOTAS] != 0 and q.tenants[T_QUOTA, t] >= 0.0:
+    if q.counter[R_QUOTAS] != 0 and q.tenants[T_QUOTA, t] >= 0.0:
         spare = q.tenants[T_QUOTA, t] - q.tenants[T_HELD, t]
     need = shadow.shape[S_GPUS, s] * shadow.shape[S_MILLI, s]
-    runs = np.sort(q.running[: q.counter[G_LISTED]])
+    runs = np.sort(j.ints[K_RUNLIST, : q.counter[G_LISTED]])
     ends = np.empty(runs.shape[0], np.float64)
     for r in range(runs.shape[0]):
         ends[r] = max(j.floats[J_EXPECT, runs[r]], now)
     for r in np.argsort(ends, kind="mergesort"):
         v = runs[r]
-        kv = j.class_of[v]
+        kv = j.ints[K_CLASS, v]
         sv = q.classes[C_SHAPE, kv]
         change_held(shadow, sv, log.gpu_ids, j.ints[K_ALLOC, v], False, shares, demands)
         if q.classes[C_TENANT, kv] == t:
             spare += shadow.shape[S_GPUS, sv] * shadow.shape[S_MILLI, sv]
-        if need <= spare and f.place(shadow, s, q.rule[R_SEED], head, j.ints[K_STARTS, head], f.pp) >= 0:
+        if need <= spare and f.place(shadow, s, q.counter[R_SEED], head, j.ints[K_STARTS, head], f.pp) >= 0:
             return float(ends[r])
     return NEVER
 
@@ -81,8 +83,8 @@ def backfill(c: Cluster, shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int
     """Start, in rank order behind the head, whatever fits now and does not delay it."""
     copy_state(c, shadow)
     at_time = reserve(shadow, j, q, log, head, now, f)
-    head_shape = q.classes[C_SHAPE, j.class_of[head]]
-    shares, demands = q.rule[R_SHARES] != 0, q.rule[R_DEMANDS] != 0
+    head_shape = q.classes[C_SHAPE, j.ints[K_CLASS, head]]
+    shares, demands = q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0
     held_back = 0
     while True:
         k = best_class(j, q, False)
@@ -91,28 +93,28 @@ def backfill(c: Cluster, shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int
         i = q.classes[C_ROOT, k]
         s = q.classes[C_SHAPE, k]
         in_quota = within_quota(c, q, k)
-        rows = f.place(c, s, q.rule[R_SEED], i, j.ints[K_STARTS, i], f.pp) if in_quota else -1
+        rows = f.place(c, s, q.counter[R_SEED], i, j.ints[K_STARTS, i], f.pp) if in_quota else -1
         if rows < 0:
             q.classes[C_BLOCKED, k] = BLOCKED_SPACE if in_quota else BLOCKED_QUOTA
             continue
         leave_class(j, q, i)
         at = q.counter[G_IDS]
         written = take_pick(c, s, rows, shares, demands, log.gpu_ids, at)
-        ends = now + start_cost(j, q, i) + j.estimate[i] - j.floats[J_RAN, i]
+        ends = now + start_cost(j, q, i) + j.floats[J_ESTIMATE, i] - j.floats[J_RAN, i]
         allowed = ends <= at_time
         if not allowed:
             change_held(shadow, s, log.gpu_ids, at, True, shares, demands)
-            allowed = f.place(shadow, head_shape, q.rule[R_SEED], head, j.ints[K_STARTS, head], f.pp) >= 0
+            allowed = f.place(shadow, head_shape, q.counter[R_SEED], head, j.ints[K_STARTS, head], f.pp) >= 0
             if not allowed:
                 change_held(shadow, s, log.gpu_ids, at, False, shares, demands)
         if allowed:
             hold(c, q, log, i, k, at, 1)
             start(c, j, q, log, i, now, at, written, f)
-            if q.rule[R_GROUPED] != 0:
+            if q.counter[R_GROUPED] != 0:
                 rank_tenant(q, q.classes[C_TENANT, k], now, f)
         else:
             change_held(c, s, log.gpu_ids, at, False, shares, demands)
-            q.victims[held_back] = i
+            j.ints[K_SCRATCH, held_back] = i
             held_back += 1
     for x in range(held_back):
-        enter_class(j, q, q.victims[x], False)
+        enter_class(j, q, j.ints[K_SCRATCH, x], False)

@@ -6,7 +6,16 @@ When more than half are stale the heap is rebuilt without them.
 
 from __future__ import annotations
 
-from fairlead.kernels.columns import G_EVENTS, G_STALE, J_DUE, J_TIMER, K_STATE, RUNNING, Jobs, Queue
+from fairlead.kernels.columns import (
+    G_EVENTS,
+    G_STALE,
+    J_DUE,
+    J_TIMER,
+    K_STATE,
+    RUNNING,
+    Jobs,
+    Queue,
+)
 from fairlead.kernels.jit import compiled, inner
 
 END = 0  #: a job's run ends: finish, or failure of the attempt

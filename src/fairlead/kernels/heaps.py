@@ -6,7 +6,15 @@ J_ORDER, which keeps its order while time passes.
 
 from __future__ import annotations
 
-from fairlead.kernels.columns import J_KEY, J_ORDER, K_CHILD, K_LEVEL, K_NEXT, K_PREV, Jobs
+from fairlead.kernels.columns import (
+    J_KEY,
+    J_ORDER,
+    K_CHILD,
+    K_LEVEL,
+    K_NEXT,
+    K_PREV,
+    Jobs,
+)
 from fairlead.kernels.jit import inner
 
 

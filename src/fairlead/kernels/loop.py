@@ -28,8 +28,12 @@ from fairlead.kernels.columns import (
     J_MARK,
     J_RAN,
     J_SINCE,
+    J_SUBMIT,
     J_TIMER,
     K_ALLOC,
+    K_CLASS,
+    K_RUNLIST,
+    K_SCRATCH,
     K_STATE,
     N_TURNS,
     N_UP,
@@ -46,6 +50,7 @@ from fairlead.kernels.columns import (
     R_PREEMPTS,
     R_SEED,
     S_GPUS,
+    U_NODE,
     WAITING,
     Cluster,
     JobFunction,
@@ -96,10 +101,10 @@ def next_instant(j: Jobs, q: Queue) -> float:
     if q.counter[G_EVENTS] > 0:
         t = q.event_time[0]
     i = q.counter[G_NEXT]
-    if i < j.submit.shape[0] and j.submit[i] < t:
-        t = j.submit[i]
+    if i < j.floats.shape[1] and j.floats[J_SUBMIT, i] < t:
+        t = j.floats[J_SUBMIT, i]
     quantum = q.limit[Q_QUANTUM]
-    if quantum > 0.0 and q.rule[R_PREEMPTS] != 0 and q.counter[G_WAITING] > 0 and t != NEVER:
+    if quantum > 0.0 and q.counter[R_PREEMPTS] != 0 and q.counter[G_WAITING] > 0 and t != NEVER:
         t = min(t, (math.floor(q.limit[Q_NOW] / quantum) + 1.0) * quantum)
     return t
 
@@ -107,15 +112,15 @@ def next_instant(j: Jobs, q: Queue) -> float:
 @inner
 def room_for_instant(c: Cluster, j: Jobs, q: Queue, log: Log, t: float) -> bool:
     """Whether everything that can happen at t has room in the log; notes how much it may take where not."""
-    n = j.submit.shape[0]
+    n = j.floats.shape[1]
     upto = q.counter[G_NEXT]
-    while upto < n and j.submit[upto] == t:
+    while upto < n and j.floats[J_SUBMIT, upto] == t:
         upto += 1
     arriving = upto - q.counter[G_NEXT]
     # each running job may end or be suspended once, each waiting or arriving one start once, a suspended one start again
     jobs = q.counter[G_RUNNING] * 3 + q.counter[G_WAITING] + arriving
     rows = jobs + 2 * c.node.shape[1]
-    ids = jobs + c.gpu_node.shape[0] * 2
+    ids = jobs + c.gpu.shape[1] * 2
     if q.counter[G_ROWS] + rows <= log.time.shape[0] and q.counter[G_IDS] + ids <= log.gpu_ids.shape[0]:
         return True
     q.counter[G_NEED_ROWS] = rows
@@ -130,7 +135,7 @@ def draw_turn(c: Cluster, q: Queue, n: int, now: float, mean: float, code: int) 
         return
     turn = c.node[N_TURNS, n]
     c.node[N_TURNS, n] = turn + 1
-    gap = -math.log(1.0 - uniform(q.rule[R_SEED], n, turn, 1000)) * mean
+    gap = -math.log(1.0 - uniform(q.counter[R_SEED], n, turn, 1000)) * mean
     push_event(q, now + math.floor(gap) + 1.0, (code << 32) | n)
 
 
@@ -142,16 +147,16 @@ def node_down(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, now: float, f: Pl
     write_row(log, q, now, NODE_DOWN_ROW, n, 0)
     hit = 0
     for r in range(q.counter[G_LISTED]):
-        i = q.running[r]
+        i = j.ints[K_RUNLIST, r]
         at = j.ints[K_ALLOC, i]
-        gpus = c.shape[S_GPUS, q.classes[C_SHAPE, j.class_of[i]]]
+        gpus = c.shape[S_GPUS, q.classes[C_SHAPE, j.ints[K_CLASS, i]]]
         touched = gpus == 0 and log.gpu_ids[at] == -1 - n
         for g in range(at, at + gpus):
-            touched = touched or c.gpu_node[log.gpu_ids[g]] == n
+            touched = touched or c.gpu[U_NODE, log.gpu_ids[g]] == n
         if touched:
-            q.victims[hit] = i
+            j.ints[K_SCRATCH, hit] = i
             hit += 1
-    for i in np.sort(q.victims[:hit]):
+    for i in np.sort(j.ints[K_SCRATCH, :hit]):
         kill(c, j, q, log, i, n, now, f)
     draw_turn(c, q, n, now, q.limit[Q_MTTR], NODE_UP)
 
@@ -173,7 +178,7 @@ def timer(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) 
     waiting = j.ints[K_STATE, i] == WAITING
     if waiting:
         leave_class(j, q, i)
-    elif q.rule[R_PREEMPTS] != 0:
+    elif q.counter[R_PREEMPTS] != 0:
         leave_lane(q, j, i)
     if f.resets(job_row(c, j, q, i, now), now, f.p) != 0.0:
         j.floats[J_MARK, i] = j.floats[J_RAN, i]
@@ -181,11 +186,11 @@ def timer(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) 
             j.floats[J_SINCE, i] = now
     rerank(c, j, q, i, now, f)
     if waiting:
-        enter_class(j, q, i, q.rule[R_PREEMPTS] != 0)
-    elif q.rule[R_PREEMPTS] != 0:
-        slope = f.drift(job_row(c, j, q, i, now), now, f.p) if q.rule[R_DRIFTS] != 0 else 0.0
+        enter_class(j, q, i, q.counter[R_PREEMPTS] != 0)
+    elif q.counter[R_PREEMPTS] != 0:
+        slope = f.drift(job_row(c, j, q, i, now), now, f.p) if q.counter[R_DRIFTS] != 0 else 0.0
         enter_lane(q, j, i, now, slope)
-        reopen_around(c, j, q, log, q.classes[C_SHAPE, j.class_of[i]], j.ints[K_ALLOC, i], now, f)
+        reopen_around(c, j, q, log, q.classes[C_SHAPE, j.ints[K_CLASS, i]], j.ints[K_ALLOC, i], now, f)
     set_timer(c, j, q, i, now, f)
 
 
@@ -207,11 +212,11 @@ def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> None
             node_down(c, j, q, log, i, now, f)
         else:
             node_up(c, j, q, log, i, now, f)
-    n = j.submit.shape[0]
+    n = j.floats.shape[1]
     i = q.counter[G_NEXT]
-    while i < n and j.submit[i] == now:
+    while i < n and j.floats[J_SUBMIT, i] == now:
         q.counter[G_SEEN] += 1
-        reason = q.classes[C_REASON, j.class_of[i]]
+        reason = q.classes[C_REASON, j.ints[K_CLASS, i]]
         if reason != 0:
             refuse(log, j, q, i, now, reason)
         else:
@@ -232,7 +237,7 @@ def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> None
 @inner
 def bring_ranks_up(c: Cluster, j: Jobs, q: Queue, now: float, f: Plug) -> None:
     """Take those ranks anew that time alone has changed."""
-    changes, preempts = q.rule[R_CHANGES], q.rule[R_PREEMPTS] != 0
+    changes, preempts = q.counter[R_CHANGES], q.counter[R_PREEMPTS] != 0
     quantum = q.limit[Q_QUANTUM]
     if quantum > 0.0 and preempts:
         tick = math.floor(now / quantum) * quantum
@@ -246,16 +251,16 @@ def bring_ranks_up(c: Cluster, j: Jobs, q: Queue, now: float, f: Plug) -> None:
         return
     if changes == 2:
         refresh_waiting(c, j, q, now, f)
-    if changes != 0 and preempts and q.rule[R_DRIFTS] == 0:
+    if changes != 0 and preempts and q.counter[R_DRIFTS] == 0:
         refresh_running(c, j, q, now, f)
-    if changes == 2 or (changes != 0 and preempts and q.rule[R_DRIFTS] == 0):
+    if changes == 2 or (changes != 0 and preempts and q.counter[R_DRIFTS] == 0):
         reopen_all(q)
 
 
 @inner
 def refuse_rest(log: Log, j: Jobs, q: Queue, now: float) -> None:
     """Nothing will ever happen again, and some jobs still wait: say so."""
-    for i in range(j.submit.shape[0]):
+    for i in range(j.floats.shape[1]):
         if j.ints[K_STATE, i] == WAITING:
             leave_class(j, q, i)
             drop_timer(j, q, i)
@@ -279,7 +284,7 @@ def run_on(
             return ENDED
         now = next_instant(j, q)
         if now == NEVER:
-            if q.rule[R_PLANNED] != 0 and q.counter[G_READY] != 0:
+            if q.counter[R_PLANNED] != 0 and q.counter[G_READY] != 0:
                 q.counter[G_READY] = 0
                 return WAKE
             refuse_rest(log, j, q, q.limit[Q_NOW])
@@ -288,15 +293,15 @@ def run_on(
             return NEED_SPACE
         q.limit[Q_NOW] = now
         happen(c, j, q, log, now, f)
-        if q.rule[R_PLANNED] != 0:
+        if q.counter[R_PLANNED] != 0:
             return WAKE
         if q.counter[G_WAITING] == 0:
             continue
-        if q.rule[R_CHANGES] != 0:
+        if q.counter[R_CHANGES] != 0:
             bring_ranks_up(c, j, q, now, f)
-        if q.counter[G_READY] != 0 or q.rule[R_EASY] != 0:
+        if q.counter[G_READY] != 0 or q.counter[R_EASY] != 0:
             head = walk(c, j, q, log, now, f)
-            if head >= 0 and q.rule[R_EASY] != 0:
+            if head >= 0 and q.counter[R_EASY] != 0:
                 backfill(c, shadow, j, q, log, head, now, f)
             q.counter[G_READY] = 0
 

@@ -7,6 +7,7 @@ import math
 from fairlead.kernels.columns import (
     BLOCKED_QUOTA,
     C_BLOCKED,
+    C_LIST,
     C_ROOT,
     C_SHAPE,
     C_TENANT,
@@ -24,10 +25,12 @@ from fairlead.kernels.columns import (
     GIVEN_UP,
     J_BEGUN,
     J_DUE,
+    J_ESTIMATE,
     J_EXPECT,
     J_FAILS,
     J_FINISH,
     J_FIRST,
+    J_GIB,
     J_HELD,
     J_KEY,
     J_LEFT,
@@ -36,8 +39,10 @@ from fairlead.kernels.columns import (
     J_SINCE,
     J_STAKE,
     J_TIMER,
+    J_WORK,
     K_ALLOC,
     K_ATTEMPT,
+    K_CLASS,
     K_LEVEL,
     K_PREEMPTS,
     K_RESUMES,
@@ -81,6 +86,8 @@ from fairlead.kernels.columns import (
     T_CPU,
     T_HELD,
     T_MEM,
+    U_JOB,
+    U_NODE,
     WAITING,
     WHOLE,
     Cluster,
@@ -118,9 +125,9 @@ NODE_DOWN_ROW, NODE_UP_ROW = 8, 9
 def write_row(log: Log, q: Queue, now: float, kind: int, subject: int, arg: int) -> None:
     r = q.counter[G_ROWS]
     log.time[r] = now
-    log.kind[r] = kind
-    log.job[r] = subject
-    log.arg[r] = arg
+    log.what[0, r] = kind
+    log.what[1, r] = subject
+    log.what[2, r] = arg
     q.counter[G_ROWS] = r + 1
 
 
@@ -147,7 +154,7 @@ def rerank(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
 def arrive(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
     row = fresh_row(c, j, q, i)
     j.ints[K_STATE, i] = WAITING
-    j.floats[J_LEFT, i] = j.work[i]
+    j.floats[J_LEFT, i] = j.floats[J_WORK, i]
     j.floats[J_SINCE, i] = now
     j.floats[J_FIRST, i] = NEVER
     j.floats[J_TIMER, i] = NEVER
@@ -155,7 +162,7 @@ def arrive(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
         begin_attempt(j, q, i)
     j.ints[K_LEVEL, i] = int(f.level(row, now, f.p))
     j.floats[J_KEY, i] = f.key(row, now, f.p)
-    enter_class(j, q, i, q.rule[R_PREEMPTS] != 0)
+    enter_class(j, q, i, q.counter[R_PREEMPTS] != 0)
 
 
 @inner
@@ -169,7 +176,7 @@ def refuse(log: Log, j: Jobs, q: Queue, i: int, now: float, reason: int) -> None
 @inner
 def begin_attempt(j: Jobs, q: Queue, i: int) -> None:
     """Settle whether the coming attempt fails, and at how much remaining work."""
-    left, k, seed = j.floats[J_LEFT, i], j.ints[K_ATTEMPT, i], q.rule[R_SEED]
+    left, k, seed = j.floats[J_LEFT, i], j.ints[K_ATTEMPT, i], q.counter[R_SEED]
     j.floats[J_STAKE, i] = left
     j.floats[J_FAILS, i] = -1.0
     if uniform(seed, i, k, 0) < q.limit[Q_FAILURES]:
@@ -180,31 +187,31 @@ def begin_attempt(j: Jobs, q: Queue, i: int) -> None:
 def hold(c: Cluster, q: Queue, log: Log, i: int, k: int, at: int, sign: int) -> None:
     """Count what job i of class k holds (sign 1) or held (sign -1) to its tenant and as the GPUs' owner."""
     s = q.classes[C_SHAPE, k]
-    if q.rule[R_QUOTAS] != 0 or q.rule[R_GROUPED] != 0:
+    if q.counter[R_QUOTAS] != 0 or q.counter[R_GROUPED] != 0:
         t = q.classes[C_TENANT, k]
         q.tenants[T_HELD, t] += sign * c.shape[S_GPUS, s] * c.shape[S_MILLI, s]
         q.tenants[T_CPU, t] += sign * c.shape[S_CPU, s]
         q.tenants[T_MEM, t] += sign * c.shape[S_MEM, s]
-    if q.rule[R_OWNERS] != 0:
+    if q.counter[R_OWNERS] != 0:
         owner = i if sign > 0 else -1
         for g in range(at, at + c.shape[S_GPUS, s]):
-            log.gpu_job[log.gpu_ids[g]] = owner
-    if q.rule[R_RATES] != 0 and c.shape[S_MILLI, s] < WHOLE:
-        seat(log, log.gpu_ids[at], i, sign > 0)
+            c.gpu[U_JOB, log.gpu_ids[g]] = owner
+    if q.counter[R_RATES] != 0 and c.shape[S_MILLI, s] < WHOLE:
+        seat(c, log.gpu_ids[at], i, sign > 0)
 
 
 @inner
 def start_cost(j: Jobs, q: Queue, i: int) -> float:
     """Seconds before a start of job i makes progress."""
     if j.ints[K_RESUMES, i] != 0:
-        return q.limit[Q_RESUME_COST] + q.limit[Q_RESUME_PER_GIB] * j.memory_gib[i]
+        return q.limit[Q_RESUME_COST] + q.limit[Q_RESUME_PER_GIB] * j.floats[J_GIB, i]
     return q.limit[Q_START_COST]
 
 
 @inner
 def start(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, at: int, written: int, f: Plug) -> None:
     """Job i, no longer in its class, runs on the ids at log.gpu_ids[at:], already taken and held."""
-    k = j.class_of[i]
+    k = j.ints[K_CLASS, i]
     s = q.classes[C_SHAPE, k]
     q.counter[G_IDS] = at + written
     j.ints[K_ALLOC, i] = at
@@ -219,20 +226,20 @@ def start(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, at: int, 
     if j.floats[J_FIRST, i] == NEVER:
         j.floats[J_FIRST, i] = now
     q.counter[G_RUNNING] += 1
-    if q.rule[R_RATES] != 0:
+    if q.counter[R_RATES] != 0:
         j.floats[J_RATE, i] = rate_of(c, j, q, log, i)
         rerate_neighbours(c, j, q, log, i, now)
     set_due(j, q, i)
     write_row(log, q, now, START_ROW, i, at)
-    if q.rule[R_LISTED] != 0:
+    if q.counter[R_LISTED] != 0:
         list_running(j, q, i)
-        j.floats[J_EXPECT, i] = now + cost + j.estimate[i] - j.floats[J_RAN, i]
-    if q.rule[R_PREEMPTS] != 0:
-        if q.rule[R_CHANGES] != 0:
+        j.floats[J_EXPECT, i] = now + cost + j.floats[J_ESTIMATE, i] - j.floats[J_RAN, i]
+    if q.counter[R_PREEMPTS] != 0:
+        if q.counter[R_CHANGES] != 0:
             rerank(c, j, q, i, now, f)
-        slope = f.drift(job_row(c, j, q, i, now), now, f.p) if q.rule[R_DRIFTS] != 0 else 0.0
+        slope = f.drift(job_row(c, j, q, i, now), now, f.p) if q.counter[R_DRIFTS] != 0 else 0.0
         enter_lane(q, j, i, now, slope)
-    if q.rule[R_TIMERS] != 0:
+    if q.counter[R_TIMERS] != 0:
         set_timer(c, j, q, i, now, f)
 
 
@@ -243,7 +250,7 @@ def outranked_space(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, i: int, now
     space, last, last_below = c.node[N_FREE, n], -1, False
     level, mine = j.ints[K_LEVEL, i], j.floats[J_KEY, i]
     for g in range(base, base + c.node[N_CAP, n]):
-        owner = log.gpu_job[g]
+        owner = c.gpu[U_JOB, g]
         if owner < 0:
             continue
         if owner != last:
@@ -257,9 +264,9 @@ def outranked_space(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, i: int, now
 @inner
 def reopen(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, now: float, f: Plug) -> None:
     """Node n has more room: let those classes be tried again that this could help. Erring on the side of trying is safe."""
-    preempts = q.rule[R_PREEMPTS] != 0
+    preempts = q.counter[R_PREEMPTS] != 0
     for a in range(q.counter[G_ACTIVE]):
-        k = q.active[a]
+        k = q.classes[C_LIST, a]
         if q.classes[C_BLOCKED, k] == 0:
             continue
         s = q.classes[C_SHAPE, k]
@@ -267,9 +274,9 @@ def reopen(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, now: float, f: Plug)
         if q.classes[C_BLOCKED, k] != BLOCKED_QUOTA and wanted >= 0 and wanted != c.node[N_TYPE, n]:
             continue
         if q.classes[C_BLOCKED, k] != BLOCKED_QUOTA and c.shape[S_PLAIN, s] != 0:
-            if q.rule[R_GATED] != 0:
+            if q.counter[R_GATED] != 0:
                 if preempts:
-                    if q.rule[R_OWNERS] != 0:
+                    if q.counter[R_OWNERS] != 0:
                         space = outranked_space(c, j, q, log, n, q.classes[C_ROOT, k], now, f)
                         if space < c.shape[S_MATTERS, s]:
                             continue
@@ -289,7 +296,7 @@ def reopen(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, now: float, f: Plug)
 @inner
 def reopen_all(q: Queue) -> None:
     for a in range(q.counter[G_ACTIVE]):
-        q.classes[C_BLOCKED, q.active[a]] = 0
+        q.classes[C_BLOCKED, q.classes[C_LIST, a]] = 0
     if q.counter[G_ACTIVE] > 0:
         q.counter[G_READY] = 1
 
@@ -305,7 +312,7 @@ def reopen_around(c: Cluster, j: Jobs, q: Queue, log: Log, s: int, at: int, now:
         return
     last = -1
     for g in range(at, at + gpus):
-        n = c.gpu_node[log.gpu_ids[g]]
+        n = c.gpu[U_NODE, log.gpu_ids[g]]
         if n != last:
             last = n
             reopen(c, j, q, log, n, now, f)
@@ -314,20 +321,20 @@ def reopen_around(c: Cluster, j: Jobs, q: Queue, log: Log, s: int, at: int, now:
 @inner
 def release(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
     """Job i holds nothing any more. Nothing else of it changes, so decide.put_back undoes this exactly."""
-    k = j.class_of[i]
+    k = j.ints[K_CLASS, i]
     at = j.ints[K_ALLOC, i]
     s = q.classes[C_SHAPE, k]
-    change_held(c, s, log.gpu_ids, at, False, q.rule[R_SHARES] != 0, q.rule[R_DEMANDS] != 0)
+    change_held(c, s, log.gpu_ids, at, False, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
     hold(c, q, log, i, k, at, -1)
 
 
 @inner
 def give_back(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float) -> None:
     """Job i leaves its GPUs for good: tenants are charged up to now, neighbours speed up."""
-    if q.rule[R_GROUPED] != 0:
-        bring_use_up(q, q.classes[C_TENANT, j.class_of[i]], now)
+    if q.counter[R_GROUPED] != 0:
+        bring_use_up(q, q.classes[C_TENANT, j.ints[K_CLASS, i]], now)
     release(c, j, q, log, i)
-    if q.rule[R_RATES] != 0:
+    if q.counter[R_RATES] != 0:
         rerate_neighbours(c, j, q, log, i, now)
 
 
@@ -342,7 +349,7 @@ def settle(j: Jobs, q: Queue, i: int, now: float) -> None:
 
 @inner
 def drop_timer(j: Jobs, q: Queue, i: int) -> None:
-    if q.rule[R_TIMERS] != 0 and j.floats[J_TIMER, i] != NEVER:
+    if q.counter[R_TIMERS] != 0 and j.floats[J_TIMER, i] != NEVER:
         j.floats[J_TIMER, i] = NEVER
         note_stale(j, q)
 
@@ -352,10 +359,10 @@ def wait_again(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> No
     """A job whose run was cut short goes back to its class."""
     j.ints[K_STATE, i] = WAITING
     j.floats[J_SINCE, i] = now
-    if q.rule[R_CHANGES] != 0:
+    if q.counter[R_CHANGES] != 0:
         rerank(c, j, q, i, now, f)
-    enter_class(j, q, i, q.rule[R_PREEMPTS] != 0)
-    if q.rule[R_TIMERS] != 0:
+    enter_class(j, q, i, q.counter[R_PREEMPTS] != 0)
+    if q.counter[R_TIMERS] != 0:
         set_timer(c, j, q, i, now, f)
 
 
@@ -368,7 +375,7 @@ def suspend(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, reason:
     q.counter[G_RUNNING] -= 1
     j.ints[K_RESUMES, i] = 1
     q.counter[G_PREEMPTIONS] += 1
-    if q.rule[R_LISTED] != 0:
+    if q.counter[R_LISTED] != 0:
         unlist_running(j, q, i)
     write_row(log, q, now, SUSPEND_ROW, i, reason)
     j.floats[J_DUE, i] = NEVER
@@ -379,24 +386,24 @@ def suspend(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, reason:
 @inner
 def lose_work(c: Cluster, j: Jobs, q: Queue, i: int) -> None:
     """Back to the last checkpoint."""
-    done = j.work[i] - j.floats[J_LEFT, i]
+    done = j.floats[J_WORK, i] - j.floats[J_LEFT, i]
     kept = 0.0
     if q.limit[Q_CHECKPOINT] > 0.0:
         kept = math.floor(done / q.limit[Q_CHECKPOINT]) * q.limit[Q_CHECKPOINT]
-    q.counter[G_LOST_MS] += int((done - kept) * gpu_part(c, q.classes[C_SHAPE, j.class_of[i]]) * 1000.0)
-    j.floats[J_LEFT, i] = j.work[i] - kept
+    q.counter[G_LOST_MS] += int((done - kept) * gpu_part(c, q.classes[C_SHAPE, j.ints[K_CLASS, i]]) * 1000.0)
+    j.floats[J_LEFT, i] = j.floats[J_WORK, i] - kept
 
 
 @inner
 def end(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) -> None:
     """The run of job i ends as it was due: it has finished, or its attempt has failed."""
-    k = j.class_of[i]
+    k = j.ints[K_CLASS, i]
     s = q.classes[C_SHAPE, k]
     give_back(c, j, q, log, i, now)
     q.counter[G_RUNNING] -= 1
-    if q.rule[R_PREEMPTS] != 0:
+    if q.counter[R_PREEMPTS] != 0:
         leave_lane(q, j, i)
-    if q.rule[R_LISTED] != 0:
+    if q.counter[R_LISTED] != 0:
         unlist_running(j, q, i)
     drop_timer(j, q, i)
     at = j.ints[K_ALLOC, i]
@@ -408,7 +415,7 @@ def end(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) ->
         attempts = j.ints[K_ATTEMPT, i]
         lose_work(c, j, q, i)
         j.floats[J_DUE, i] = NEVER
-        if attempts > q.rule[R_RETRIES]:
+        if attempts > q.counter[R_RETRIES]:
             j.ints[K_STATE, i] = GIVEN_UP
             j.floats[J_FINISH, i] = now
             q.counter[G_LIVE] -= 1
@@ -430,11 +437,11 @@ def end(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) ->
 @inner
 def kill(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, n: int, now: float, f: Plug) -> None:
     """Node n took running job i with it."""
-    k = j.class_of[i]
+    k = j.ints[K_CLASS, i]
     at = j.ints[K_ALLOC, i]
     give_back(c, j, q, log, i, now)
     q.counter[G_RUNNING] -= 1
-    if q.rule[R_PREEMPTS] != 0:
+    if q.counter[R_PREEMPTS] != 0:
         leave_lane(q, j, i)
     unlist_running(j, q, i)
     drop_timer(j, q, i)

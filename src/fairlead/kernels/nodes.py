@@ -23,6 +23,8 @@ from fairlead.kernels.columns import (
     S_GPUS,
     S_MEM,
     S_MILLI,
+    U_FREE,
+    U_NODE,
     WHOLE,
     Cluster,
 )
@@ -47,10 +49,10 @@ def move_level(c: Cluster, n: int, to: int) -> None:
     p = c.node[N_POOL, n]
     size, at, stride = c.pool[P_NODES, p], c.pool[P_BITS, p], c.pool[P_STRIDE, p]
     slot, count = c.node[N_SLOT, n], c.pool[P_COUNT, p]
-    remove(c.bits, at + level * stride, size, slot)
-    add(c.bits, at + to * stride, size, slot)
-    c.level_count[count + level] -= 1
-    c.level_count[count + to] += 1
+    remove(c.cells, at + level * stride, size, slot)
+    add(c.cells, at + to * stride, size, slot)
+    c.cells[count + level] -= 1
+    c.cells[count + to] += 1
     c.pool[P_FREE, p] += to - level
 
 
@@ -63,13 +65,13 @@ def set_up(c: Cluster, n: int, up: bool) -> None:
     size, at, stride = c.pool[P_NODES, p], c.pool[P_BITS, p], c.pool[P_STRIDE, p]
     slot, count = c.node[N_SLOT, n], c.pool[P_COUNT, p]
     if up:
-        add(c.bits, at + level * stride, size, slot)
-        c.level_count[count + level] += 1
+        add(c.cells, at + level * stride, size, slot)
+        c.cells[count + level] += 1
         c.pool[P_FREE, p] += level
         c.node[N_UP, n] = 1
     else:
-        remove(c.bits, at + level * stride, size, slot)
-        c.level_count[count + level] -= 1
+        remove(c.cells, at + level * stride, size, slot)
+        c.cells[count + level] -= 1
         c.pool[P_FREE, p] -= level
         c.node[N_UP, n] = 0
 
@@ -80,13 +82,13 @@ def take_whole(c: Cluster, n: int, gpus: int, out: I4, at: int) -> None:
     w, base = c.node[N_WORD0, n], c.node[N_GPU0, n]
     left = gpus
     while left > 0:
-        word = c.gpu_words[w]
+        word = c.cells[w]
         while word != 0 and left > 0:
             out[at] = base + lowest_bit(word)
             word &= word - 1
             at += 1
             left -= 1
-        c.gpu_words[w] = word
+        c.cells[w] = word
         w += 1
         base += 32
     move_level(c, n, c.node[N_FREE, n] - gpus)
@@ -95,16 +97,16 @@ def take_whole(c: Cluster, n: int, gpus: int, out: I4, at: int) -> None:
 @inner
 def change_share(c: Cluster, n: int, g: int, milli: int) -> None:
     """Take (milli > 0) or give back (milli < 0) a part of GPU g on node n."""
-    old = c.gpu_free[g]
+    old = c.gpu[U_FREE, g]
     new = old - milli
-    c.gpu_free[g] = new
+    c.gpu[U_FREE, g] = new
     local = g - c.node[N_GPU0, n]
     w, bit = c.node[N_WORD0, n] + (local >> 5), 1 << (local & 31)
     if old == WHOLE:
-        c.gpu_words[w] &= ~bit
+        c.cells[w] &= ~bit
         move_level(c, n, c.node[N_FREE, n] - 1)
     elif new == WHOLE:
-        c.gpu_words[w] |= bit
+        c.cells[w] |= bit
         move_level(c, n, c.node[N_FREE, n] + 1)
 
 
@@ -126,7 +128,7 @@ def take_pick(c: Cluster, s: int, rows: int, shares: bool, demands: bool, out: I
             take_whole(c, n, g, out, at + written)
             if shares:
                 for k in range(at + written, at + written + g):
-                    c.gpu_free[out[k]] = 0
+                    c.gpu[U_FREE, out[k]] = 0
             written += g
         if demands:
             c.node[N_CPU, n] -= part(c.shape[S_CPU, s], g, gpus)
@@ -146,7 +148,7 @@ def change_held(c: Cluster, s: int, ids: I4, at: int, taking: bool, shares: bool
             c.node[N_MEM, n] -= sign * c.shape[S_MEM, s]
         return
     if milli < WHOLE:
-        n = c.gpu_node[ids[at]]
+        n = c.gpu[U_NODE, ids[at]]
         change_share(c, n, ids[at], sign * milli)
         if demands:
             c.node[N_CPU, n] -= sign * c.shape[S_CPU, s]
@@ -154,15 +156,15 @@ def change_held(c: Cluster, s: int, ids: I4, at: int, taking: bool, shares: bool
         return
     k, end = at, at + gpus
     while k < end:
-        n = c.gpu_node[ids[k]]
+        n = c.gpu[U_NODE, ids[k]]
         base, top = c.node[N_GPU0, n], c.node[N_GPU0, n] + c.node[N_CAP, n]
         w0 = c.node[N_WORD0, n]
         g = 0
         while k < end and base <= ids[k] < top:
             local = ids[k] - base
-            c.gpu_words[w0 + (local >> 5)] ^= 1 << (local & 31)
+            c.cells[w0 + (local >> 5)] ^= 1 << (local & 31)
             if shares:
-                c.gpu_free[ids[k]] = 0 if taking else WHOLE
+                c.gpu[U_FREE, ids[k]] = 0 if taking else WHOLE
             g += 1
             k += 1
         move_level(c, n, c.node[N_FREE, n] - sign * g)
@@ -178,18 +180,18 @@ def all_free(c: Cluster, s: int, ids: I4, at: int, demands: bool) -> bool:
     count = max(gpus, 1)
     k = at
     while k < at + count:
-        n = -1 - ids[k] if gpus == 0 else c.gpu_node[ids[k]]
+        n = -1 - ids[k] if gpus == 0 else c.gpu[U_NODE, ids[k]]
         if c.node[N_UP, n] == 0:
             return False
         g = 0
-        while k < at + count and (gpus == 0 or c.gpu_node[ids[k]] == n):
+        while k < at + count and (gpus == 0 or c.gpu[U_NODE, ids[k]] == n):
             if gpus > 0:
                 if milli < WHOLE:
-                    if c.gpu_free[ids[k]] < milli:
+                    if c.gpu[U_FREE, ids[k]] < milli:
                         return False
                 else:
                     local = ids[k] - c.node[N_GPU0, n]
-                    if (c.gpu_words[c.node[N_WORD0, n] + (local >> 5)] >> (local & 31)) & 1 == 0:
+                    if (c.cells[c.node[N_WORD0, n] + (local >> 5)] >> (local & 31)) & 1 == 0:
                         return False
                 g += 1
             k += 1

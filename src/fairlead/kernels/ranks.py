@@ -7,6 +7,7 @@ import math
 from fairlead.kernels.columns import (
     C_ACTIVE,
     C_BLOCKED,
+    C_LIST,
     C_ROOT,
     C_SHAPE,
     C_TENANT,
@@ -15,6 +16,7 @@ from fairlead.kernels.columns import (
     G_LISTED,
     G_READY,
     G_WAITING,
+    J_ESTIMATE,
     J_FIRST,
     J_KEY,
     J_LEFT,
@@ -23,12 +25,20 @@ from fairlead.kernels.columns import (
     J_RAN,
     J_RATE,
     J_SINCE,
+    J_SUBMIT,
+    J_WORK,
+    K_CLASS,
     K_LANE,
     K_LEVEL,
+    K_PRIORITY,
+    K_RUNLIST,
     K_RUNPOS,
     K_STATE,
+    L_ROOT,
+    LIMITS,
     NEVER,
     Q_HALF_LIFE,
+    Q_TOTALS,
     R_DRIFTS,
     R_RATES,
     RUNNING,
@@ -67,13 +77,13 @@ def progress(j: Jobs, q: Queue, i: int, now: float) -> tuple[float, float]:
     dt = now - j.floats[J_SINCE, i]
     if dt <= 0.0:
         return j.floats[J_LEFT, i], j.floats[J_RAN, i]
-    rate = j.floats[J_RATE, i] if q.rule[R_RATES] != 0 else 1.0
+    rate = j.floats[J_RATE, i] if q.counter[R_RATES] != 0 else 1.0
     return j.floats[J_LEFT, i] - dt * rate, j.floats[J_RAN, i] + dt
 
 
 @compiled
 def job_row(c: Cluster, j: Jobs, q: Queue, i: int, now: float) -> JobRow:
-    k = j.class_of[i]
+    k = j.ints[K_CLASS, i]
     left, ran, waiting, first = j.floats[J_LEFT, i], j.floats[J_RAN, i], 0.0, j.floats[J_FIRST, i]
     running = j.ints[K_STATE, i] == RUNNING
     if running:
@@ -81,15 +91,15 @@ def job_row(c: Cluster, j: Jobs, q: Queue, i: int, now: float) -> JobRow:
     else:
         waiting = now - j.floats[J_SINCE, i]
     return JobRow(
-        j.submit[i],
-        j.work[i],
-        j.estimate[i],
+        j.floats[J_SUBMIT, i],
+        j.floats[J_WORK, i],
+        j.floats[J_ESTIMATE, i],
         gpu_part(c, q.classes[C_SHAPE, k]),
         left,
         ran - j.floats[J_MARK, i],
         first,
         waiting,
-        float(j.priority[i]),
+        float(j.ints[K_PRIORITY, i]),
         float(q.classes[C_TENANT, k]),
         1.0 if running else 0.0,
     )
@@ -98,17 +108,17 @@ def job_row(c: Cluster, j: Jobs, q: Queue, i: int, now: float) -> JobRow:
 @inner
 def fresh_row(c: Cluster, j: Jobs, q: Queue, i: int) -> JobRow:
     """The row of a job that has just arrived: no column of its own is read."""
-    k = j.class_of[i]
+    k = j.ints[K_CLASS, i]
     return JobRow(
-        j.submit[i],
-        j.work[i],
-        j.estimate[i],
+        j.floats[J_SUBMIT, i],
+        j.floats[J_WORK, i],
+        j.floats[J_ESTIMATE, i],
         gpu_part(c, q.classes[C_SHAPE, k]),
-        j.work[i],
+        j.floats[J_WORK, i],
         0.0,
         NEVER,
         0.0,
-        float(j.priority[i]),
+        float(j.ints[K_PRIORITY, i]),
         float(q.classes[C_TENANT, k]),
         0.0,
     )
@@ -120,14 +130,14 @@ def fresh_row(c: Cluster, j: Jobs, q: Queue, i: int) -> JobRow:
 @inner
 def enter_class(j: Jobs, q: Queue, i: int, top_reopens: bool) -> None:
     """Job i waits. Where a new best job could do what the old one could not (preemption), its class is tried again."""
-    k = j.class_of[i]
+    k = j.ints[K_CLASS, i]
     root = q.classes[C_ROOT, k]
     new = heap_push(j, root, i, False)
     q.classes[C_ROOT, k] = new
     q.counter[G_WAITING] += 1
     if root < 0:
         q.classes[C_ACTIVE, k] = q.counter[G_ACTIVE]
-        q.active[q.counter[G_ACTIVE]] = k
+        q.classes[C_LIST, q.counter[G_ACTIVE]] = k
         q.counter[G_ACTIVE] += 1
         q.classes[C_BLOCKED, k] = 0
     elif top_reopens and new == i:
@@ -139,16 +149,16 @@ def enter_class(j: Jobs, q: Queue, i: int, top_reopens: bool) -> None:
 @inner
 def leave_class(j: Jobs, q: Queue, i: int) -> None:
     """Job i waits no more."""
-    k = j.class_of[i]
+    k = j.ints[K_CLASS, i]
     root = q.classes[C_ROOT, k]
     root = heap_pop(j, root, False) if root == i else heap_remove(j, root, i, False)
     q.classes[C_ROOT, k] = root
     q.counter[G_WAITING] -= 1
     if root < 0:
         last = q.counter[G_ACTIVE] - 1
-        moved = q.active[last]
+        moved = q.classes[C_LIST, last]
         at = q.classes[C_ACTIVE, k]
-        q.active[at] = moved
+        q.classes[C_LIST, at] = moved
         q.classes[C_ACTIVE, moved] = at
         q.classes[C_ACTIVE, k] = -1
         q.counter[G_ACTIVE] = last
@@ -160,7 +170,7 @@ def leave_class(j: Jobs, q: Queue, i: int) -> None:
 @inner
 def list_running(j: Jobs, q: Queue, i: int) -> None:
     at = q.counter[G_LISTED]
-    q.running[at] = i
+    j.ints[K_RUNLIST, at] = i
     j.ints[K_RUNPOS, i] = at
     q.counter[G_LISTED] = at + 1
 
@@ -168,8 +178,8 @@ def list_running(j: Jobs, q: Queue, i: int) -> None:
 @inner
 def unlist_running(j: Jobs, q: Queue, i: int) -> None:
     last = q.counter[G_LISTED] - 1
-    at, moved = j.ints[K_RUNPOS, i], q.running[last]
-    q.running[at] = moved
+    at, moved = j.ints[K_RUNPOS, i], j.ints[K_RUNLIST, last]
+    j.ints[K_RUNLIST, at] = moved
     j.ints[K_RUNPOS, moved] = at
     q.counter[G_LISTED] = last
 
@@ -179,27 +189,27 @@ def enter_lane(q: Queue, j: Jobs, i: int, now: float, drift: float) -> None:
     """Running job i joins the jobs whose keys change as fast as its own, so that their order stays."""
     lanes = q.counter[G_LANES]
     lane = 0
-    while lane < lanes and q.lane_drift[lane] != drift:
+    while lane < lanes and q.limit[LIMITS + lane] != drift:
         lane += 1
     if lane == lanes:
-        q.lane_drift[lane] = drift
-        q.lane_root[lane] = -1
+        q.limit[LIMITS + lane] = drift
+        q.classes[L_ROOT, lane] = -1
         q.counter[G_LANES] = lanes + 1
     j.ints[K_LANE, i] = lane
     j.floats[J_ORDER, i] = j.floats[J_KEY, i] - drift * now
-    q.lane_root[lane] = heap_push(j, q.lane_root[lane], i, True)
+    q.classes[L_ROOT, lane] = heap_push(j, q.classes[L_ROOT, lane], i, True)
 
 
 @inner
 def leave_lane(q: Queue, j: Jobs, i: int) -> None:
     lane = j.ints[K_LANE, i]
-    q.lane_root[lane] = heap_remove(j, q.lane_root[lane], i, True)
+    q.classes[L_ROOT, lane] = heap_remove(j, q.classes[L_ROOT, lane], i, True)
 
 
 @inner
 def key_now(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> float:
     """A running job's key at `now`: where keys drift it is asked for, else the last one holds."""
-    if q.rule[R_DRIFTS] == 0:
+    if q.counter[R_DRIFTS] == 0:
         return j.floats[J_KEY, i]
     return f.key(job_row(c, j, q, i, now), now, f.p)
 
@@ -219,7 +229,7 @@ def worst_running(c: Cluster, j: Jobs, q: Queue, now: float, f: Plug) -> int:
     """The running job with the worst rank, -1 if none runs."""
     worst, level, value = -1, 0, 0.0
     for lane in range(q.counter[G_LANES]):
-        i = q.lane_root[lane]
+        i = q.classes[L_ROOT, lane]
         if i < 0:
             continue
         its_key, its_level = key_now(c, j, q, i, now, f), j.ints[K_LEVEL, i]
@@ -250,10 +260,10 @@ def bring_use_up(q: Queue, t: int, now: float) -> None:
 @inner
 def rank_tenant(q: Queue, t: int, now: float, f: Plug) -> None:
     bring_use_up(q, t, now)
-    share = q.tenants[T_HELD, t] / q.totals[0]
-    if q.totals[1] > 0.0:
-        share = max(share, q.tenants[T_CPU, t] / q.totals[1])
-    if q.totals[2] > 0.0:
-        share = max(share, q.tenants[T_MEM, t] / q.totals[2])
+    share = q.tenants[T_HELD, t] / q.limit[Q_TOTALS + 0]
+    if q.limit[Q_TOTALS + 1] > 0.0:
+        share = max(share, q.tenants[T_CPU, t] / q.limit[Q_TOTALS + 1])
+    if q.limit[Q_TOTALS + 2] > 0.0:
+        share = max(share, q.tenants[T_MEM, t] / q.limit[Q_TOTALS + 2])
     row = TenantRow(q.tenants[T_HELD, t] / WHOLE, share, q.tenants[T_USE, t], q.tenants[T_WEIGHT, t])
     q.tenants[T_GROUP, t] = f.group(row, now, f.p)

@@ -15,11 +15,19 @@ from fairlead.kernels.columns import (
     J_RATE,
     J_SINCE,
     K_ALLOC,
+    K_CLASS,
+    K_PROFILE,
     N_TYPE,
+    NODE_COLUMNS,
     Q_FAILURES,
     R_RATES,
+    R_SEAT_COUNT,
+    R_SEATS,
+    R_SPANS,
     S_GPUS,
     S_MILLI,
+    U_NODE,
+    U_SEATS,
     WHOLE,
     Cluster,
     Jobs,
@@ -36,7 +44,7 @@ def set_due(j: Jobs, q: Queue, i: int) -> None:
     left = j.floats[J_LEFT, i]
     if q.limit[Q_FAILURES] > 0.0 and j.floats[J_FAILS, i] >= 0.0:
         left -= j.floats[J_FAILS, i]
-    if q.rule[R_RATES] != 0:
+    if q.counter[R_RATES] != 0:
         left /= j.floats[J_RATE, i]
     due = j.floats[J_SINCE, i] + left
     j.floats[J_DUE, i] = due
@@ -44,27 +52,27 @@ def set_due(j: Jobs, q: Queue, i: int) -> None:
 
 
 @inner
-def seat(log: Log, g: int, i: int, comes: bool) -> None:
+def seat(c: Cluster, g: int, i: int, comes: bool) -> None:
     """Job i joins or leaves those who share GPU g."""
     old, new = (-1, i) if comes else (i, -1)
-    for s in range(log.seats.shape[1]):
-        if log.seats[g, s] == old:
-            log.seats[g, s] = new
+    for s in range(U_SEATS, c.gpu.shape[0]):
+        if c.gpu[s, g] == old:
+            c.gpu[s, g] = new
             return
 
 
 @inner
 def span_of(c: Cluster, ids: I4, at: int, gpus: int) -> int:
     """0: one node; 1: one domain of the innermost level; …; levels + 1: nothing in common but the cluster."""
-    first = c.gpu_node[ids[at]]
-    levels = c.domain.shape[0]
+    first = c.gpu[U_NODE, ids[at]]
+    levels = c.node.shape[0] - NODE_COLUMNS
     span = 0
     for g in range(at + 1, at + gpus):
-        n = c.gpu_node[ids[g]]
+        n = c.gpu[U_NODE, ids[g]]
         if n == first:
             continue
         wide = 1
-        while wide <= levels and c.domain[levels - wide, n] != c.domain[levels - wide, first]:
+        while wide <= levels and c.node[NODE_COLUMNS + levels - wide, n] != c.node[NODE_COLUMNS + levels - wide, first]:
             wide += 1
         span = max(span, wide)
     return span
@@ -72,32 +80,32 @@ def span_of(c: Cluster, ids: I4, at: int, gpus: int) -> int:
 
 @inner
 def rate_of(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> float:
-    s = q.classes[C_SHAPE, j.class_of[i]]
-    gpus, at, profile = c.shape[S_GPUS, s], j.ints[K_ALLOC, i], j.profile[i]
+    s = q.classes[C_SHAPE, j.ints[K_CLASS, i]]
+    gpus, at, profile = c.shape[S_GPUS, s], j.ints[K_ALLOC, i], j.ints[K_PROFILE, i]
     if gpus == 0:
         return 1.0
-    speed = q.speed[profile, c.node[N_TYPE, c.gpu_node[log.gpu_ids[at]]]]
+    speed = q.rates[profile, c.node[N_TYPE, c.gpu[U_NODE, log.gpu_ids[at]]]]
     for g in range(at + 1, at + gpus):
-        speed = min(speed, q.speed[profile, c.node[N_TYPE, c.gpu_node[log.gpu_ids[g]]]])
-    rate = speed * q.locality[profile, span_of(c, log.gpu_ids, at, gpus)]
+        speed = min(speed, q.rates[profile, c.node[N_TYPE, c.gpu[U_NODE, log.gpu_ids[g]]]])
+    rate = speed * q.rates[profile, q.counter[R_SPANS] + span_of(c, log.gpu_ids, at, gpus)]
     if c.shape[S_MILLI, s] < WHOLE:
         others = -1
-        for seat_no in range(log.seats.shape[1]):
-            if log.seats[log.gpu_ids[at], seat_no] >= 0:
+        for s in range(U_SEATS, c.gpu.shape[0]):
+            if c.gpu[s, log.gpu_ids[at]] >= 0:
                 others += 1
-        rate *= q.sharing[profile, min(others, q.sharing.shape[1] - 1)]
+        rate *= q.rates[profile, q.counter[R_SEATS] + min(others, q.counter[R_SEAT_COUNT] - 1)]
     return rate
 
 
 @inner
 def rerate_neighbours(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float) -> None:
     """Job i came to its GPU or left it: those who share it run at other rates from now on, and end at other times."""
-    s = q.classes[C_SHAPE, j.class_of[i]]
+    s = q.classes[C_SHAPE, j.ints[K_CLASS, i]]
     if c.shape[S_MILLI, s] >= WHOLE:
         return
     g = log.gpu_ids[j.ints[K_ALLOC, i]]
-    for seat_no in range(log.seats.shape[1]):
-        v = log.seats[g, seat_no]
+    for s in range(U_SEATS, c.gpu.shape[0]):
+        v = c.gpu[s, g]
         if v < 0 or v == i:
             continue
         rate = rate_of(c, j, q, log, v)

@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from fairlead.kernels.columns import Cluster, JobRow, Jobs, Log, Queue, TenantRow
+from fairlead.kernels.columns import (
+    Cluster,
+    JobRow,
+    Jobs,
+    Log,
+    Queue,
+    TenantRow,
+)
 from fairlead.kernels.jit import f8, function_type, i8, named_floats, type_of
 
 
@@ -19,58 +26,14 @@ def _array(dtype: Any, dims: int) -> Any:
 
 
 _I8x2, _I8, _I4, _F8 = _array(np.int64, 2), _array(np.int64, 1), _array(np.int32, 1), _array(np.float64, 1)
-_I4x2, _F8x2, _I1 = _array(np.int32, 2), _array(np.float64, 2), _array(np.int8, 1)
+_I4x2, _F8x2 = _array(np.int32, 2), _array(np.float64, 2)
 
-CLUSTER = type_of(
-    Cluster(
-        node=_I8x2,
-        pool=_I8x2,
-        shape=_I8x2,
-        pool_nodes=_I4,
-        bits=_I8,
-        level_count=_I4,
-        gpu_words=_I8,
-        gpu_node=_I4,
-        gpu_free=_I4,
-        capacity_sum=_I8x2,
-        domain=_I4x2,
-        pick=_I4x2,
-    )
-)
-JOBS = type_of(
-    Jobs(
-        submit=_F8,
-        work=_F8,
-        estimate=_F8,
-        priority=_I4,
-        profile=_I4,
-        memory_gib=_F8,
-        class_of=_I4,
-        floats=_F8x2,
-        ints=_I4x2,
-    )
-)
+CLUSTER = type_of(Cluster(node=_I8x2, pool=_I8x2, shape=_I8x2, gpu=_I8x2, cells=_I8, pick=_I8x2))
+JOBS = type_of(Jobs(floats=_F8x2, ints=_I8x2))
 QUEUE = type_of(
-    Queue(
-        classes=_I8x2,
-        active=_I4,
-        running=_I4,
-        lane_root=_I4,
-        lane_drift=_F8,
-        tenants=_F8x2,
-        victims=_I4,
-        event_time=_F8,
-        event_code=_I8,
-        counter=_I8,
-        rule=_I8,
-        limit=_F8,
-        speed=_F8x2,
-        locality=_F8x2,
-        sharing=_F8x2,
-        totals=_F8,
-    )
+    Queue(classes=_I8x2, tenants=_F8x2, event_time=_F8, event_code=_I8, counter=_I8, limit=_F8, rates=_F8x2)
 )
-LOG = type_of(Log(time=_F8, kind=_I1, job=_I4, arg=_I4, gpu_ids=_I4, gpu_job=_I4, seats=_I4x2))
+LOG = type_of(Log(time=_F8, what=_I4x2, gpu_ids=_I4))
 
 FLOATS = type_of(_F8)
 IDS = type_of(_I4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fairlead.kernels.columns import (
     F8,
     N_FREE,
+    NODE_COLUMNS,
     P_CAP,
     P_COUNT,
     P_FREE,
@@ -12,7 +13,7 @@ from fairlead.kernels.columns import (
     S_GPUS,
     S_MILLI,
     S_NODES,
-    S_TYPE,
+    S_SUMS,
     WHOLE,
     Cluster,
 )
@@ -35,12 +36,12 @@ from fairlead.placement.scan import (
 def largest_whole(c: Cluster, s: int, rest: int, nodes: int, rows: int) -> int:
     """The wholly free node of the largest capacity ≤ rest that leaves no more than the other nodes could hold."""
     best, best_cap = -1, 0
-    beyond = c.capacity_sum[c.shape[S_TYPE, s] + 1, nodes - 1]
+    beyond = c.cells[c.shape[S_SUMS, s] + nodes - 1]
     for p in range(c.pool.shape[1]):
         cap = c.pool[P_CAP, p]
         if cap < best_cap or cap > rest or rest - cap > beyond or not wants(c, s, c.pool[P_TYPE, p]):
             continue
-        if c.level_count[c.pool[P_COUNT, p] + cap] == 0:
+        if c.cells[c.pool[P_COUNT, p] + cap] == 0:
             continue
         n = first_at_level(c, s, p, cap, cap, rows)
         if n >= 0 and (cap > best_cap or n < best):
@@ -73,7 +74,7 @@ def fullest(c: Cluster, s: int, rest: int, rows: int, level: int, domain: int) -
     one with the least free. -1 if none can take anything."""
     best, most, least = -1, 0, 0
     for n in range(c.node.shape[1]):
-        if level >= 0 and c.domain[level, n] != domain:
+        if level >= 0 and c.node[NODE_COLUMNS + level, n] != domain:
             continue
         if c.node[N_FREE, n] < most or picked(c, n, rows):
             continue

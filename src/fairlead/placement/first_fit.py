@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from fairlead.kernels.columns import F8, S_GPUS, S_MILLI, WHOLE, Cluster
+from fairlead.kernels.columns import (
+    F8,
+    S_GPUS,
+    S_MILLI,
+    WHOLE,
+    Cluster,
+)
 from fairlead.kernels.jit import inner
 from fairlead.placement.base import Placer
 from fairlead.placement.consolidate import enough_free
@@ -11,7 +17,7 @@ from fairlead.placement.scan import can_take, cpu_only, gpu_usable, pick_gpu, pi
 
 @inner
 def first_gpu(c: Cluster, s: int) -> int:
-    for g in range(c.gpu_node.shape[0]):
+    for g in range(c.gpu.shape[1]):
         if gpu_usable(c, s, g):
             return g
     return -1

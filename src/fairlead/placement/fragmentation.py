@@ -16,6 +16,7 @@ from fairlead.kernels.columns import (
     S_MEM,
     S_MILLI,
     S_NODES,
+    U_FREE,
     WHOLE,
     Cluster,
 )
@@ -30,7 +31,7 @@ from fairlead.placement.scan import can_take, cpu_only, gpu_usable, pick_gpu, pi
 def free_after(c: Cluster, n: int, g: int, taken: int, share_gpu: int, share: int, left: int) -> int:
     """Free milli-GPUs of GPU g once the lowest `taken` free GPUs of its node and `share` of one GPU are gone. `left` is how
     many free GPUs come before g."""
-    free = c.gpu_free[g]
+    free = c.gpu[U_FREE, g]
     if g == share_gpu:
         return free - share
     if free == WHOLE and left < taken:
@@ -46,7 +47,7 @@ def fragments(c: Cluster, n: int, taken: int, share_gpu: int, share: int, cpu: i
     whole, total, before, widest = 0, 0, 0, 0
     for g in range(base, base + cap):
         free = free_after(c, n, g, taken, share_gpu, share, before)
-        if c.gpu_free[g] == WHOLE and g != share_gpu:
+        if c.gpu[U_FREE, g] == WHOLE and g != share_gpu:
             before += 1
         total += free
         widest = max(widest, free)
@@ -67,7 +68,7 @@ def fragments(c: Cluster, n: int, taken: int, share_gpu: int, share: int, cpu: i
         unusable, before = 0, 0
         for g in range(base, base + cap):
             free = free_after(c, n, g, taken, share_gpu, share, before)
-            if c.gpu_free[g] == WHOLE and g != share_gpu:
+            if c.gpu[U_FREE, g] == WHOLE and g != share_gpu:
                 before += 1
             if free < milli:
                 unusable += free

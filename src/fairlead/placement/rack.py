@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from fairlead.kernels.columns import F8, S_GPUS, S_MILLI, WHOLE, Cluster
+from fairlead.kernels.columns import (
+    F8,
+    NODE_COLUMNS,
+    S_GPUS,
+    S_MILLI,
+    WHOLE,
+    Cluster,
+)
 from fairlead.kernels.jit import inner
 from fairlead.model.errors import InputError
 from fairlead.placement.base import Placer
@@ -16,17 +23,17 @@ def best_domain(c: Cluster, s: int, level: int) -> int:
     gpus, nodes = c.shape[S_GPUS, s], c.node.shape[1]
     best, least = -1, 0
     for first in range(nodes):
-        domain = c.domain[level, first]
+        domain = c.node[NODE_COLUMNS + level, first]
         seen = False
         for n in range(first):
-            if c.domain[level, n] == domain:
+            if c.node[NODE_COLUMNS + level, n] == domain:
                 seen = True
                 break
         if seen:
             continue
         free = 0
         for n in range(first, nodes):
-            if c.domain[level, n] == domain:
+            if c.node[NODE_COLUMNS + level, n] == domain:
                 free += can_take(c, s, n, gpus)
         if free >= gpus and (best < 0 or free < least):
             best, least = domain, free
@@ -45,7 +52,7 @@ def place(c: Cluster, s: int, seed: int, job: int, start: int, pp: F8) -> int:
         return 1
     if not enough_free(c, s):
         return -1
-    levels = c.domain.shape[0]
+    levels = c.node.shape[0] - NODE_COLUMNS
     widest = int(pp[0])
     for out in range(1, levels + 1):
         if out > widest:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from fairlead.kernels.columns import F8, S_GPUS, S_MILLI, WHOLE, Cluster
+from fairlead.kernels.columns import (
+    F8,
+    S_GPUS,
+    S_MILLI,
+    WHOLE,
+    Cluster,
+)
 from fairlead.kernels.jit import inner
 from fairlead.kernels.rng import uniform
 from fairlead.placement.base import Placer
@@ -13,11 +19,11 @@ from fairlead.placement.scan import can_take, cpu_only, gpu_usable, pick_gpu, pi
 @inner
 def draw_gpu(c: Cluster, s: int, u: float) -> int:
     count = 0
-    for g in range(c.gpu_node.shape[0]):
+    for g in range(c.gpu.shape[1]):
         if gpu_usable(c, s, g):
             count += 1
     skip = int(u * count)
-    for g in range(c.gpu_node.shape[0]):
+    for g in range(c.gpu.shape[1]):
         if gpu_usable(c, s, g):
             if skip == 0:
                 return g

@@ -21,6 +21,8 @@ from fairlead.kernels.columns import (
     S_MEM,
     S_MILLI,
     S_TYPE,
+    U_FREE,
+    U_NODE,
     WHOLE,
     Cluster,
 )
@@ -64,16 +66,16 @@ def first_at_level(c: Cluster, s: int, p: int, level: int, gpus: int, rows: int)
     """The first node of pool p with exactly `level` free GPUs, room for `gpus` of shape s, and not picked yet; -1 if none."""
     at, size = c.pool[P_BITS, p] + level * c.pool[P_STRIDE, p], c.pool[P_NODES, p]
     base = c.pool[P_FIRST, p]
-    slot = first(c.bits, at, size)
+    slot = first(c.cells, at, size)
     if slot < 0:
         return -1
     if not demanding(c, s) and rows == 0:
-        return c.pool_nodes[base + slot]
+        return c.cells[base + slot]
     while slot >= 0:
-        n = c.pool_nodes[base + slot]
+        n = c.cells[base + slot]
         if not picked(c, n, rows) and (not demanding(c, s) or room(c, s, n, gpus)):
             return n
-        slot = following(c.bits, at, size, slot + 1)
+        slot = following(c.cells, at, size, slot + 1)
     return -1
 
 
@@ -88,7 +90,7 @@ def tightest(c: Cluster, s: int, gpus: int, rows: int) -> int:
         for level in range(gpus, cap + 1):
             if best >= 0 and level > best_level:
                 break
-            if c.level_count[count + level] == 0:
+            if c.cells[count + level] == 0:
                 continue
             n = first_at_level(c, s, p, level, gpus, rows)
             if n >= 0:
@@ -130,9 +132,9 @@ def cpu_only(c: Cluster, s: int) -> int:
 @inner
 def gpu_usable(c: Cluster, s: int, g: int) -> bool:
     """Whether GPU g can take a share of shape s."""
-    n = c.gpu_node[g]
+    n = c.gpu[U_NODE, g]
     return (
-        c.gpu_free[g] >= c.shape[S_MILLI, s]
+        c.gpu[U_FREE, g] >= c.shape[S_MILLI, s]
         and c.node[N_UP, n] != 0
         and wants(c, s, c.node[N_TYPE, n])
         and room(c, s, n, 1)
@@ -144,7 +146,7 @@ def pick_gpu(c: Cluster, g: int) -> int:
     """Pick GPU g for a share; -1 picks nothing."""
     if g < 0:
         return -1
-    c.pick[0, 0] = c.gpu_node[g]
+    c.pick[0, 0] = c.gpu[U_NODE, g]
     c.pick[0, 1] = 1
     c.pick[0, 2] = g
     return 1
@@ -154,7 +156,7 @@ def pick_gpu(c: Cluster, g: int) -> int:
 def tightest_gpu(c: Cluster, s: int) -> int:
     """The GPU with the least free part that is enough for a share; -1 if none."""
     best, least = -1, WHOLE + 1
-    for g in range(c.gpu_node.shape[0]):
-        if c.gpu_free[g] < least and gpu_usable(c, s, g):
-            best, least = g, c.gpu_free[g]
+    for g in range(c.gpu.shape[1]):
+        if c.gpu[U_FREE, g] < least and gpu_usable(c, s, g):
+            best, least = g, c.gpu[U_FREE, g]
     return best

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from fairlead.kernels.columns import F8, N_FREE, N_TYPE, N_UP, S_GPUS, S_MILLI, WHOLE, Cluster
+from fairlead.kernels.columns import (
+    F8,
+    N_FREE,
+    N_TYPE,
+    N_UP,
+    S_GPUS,
+    S_MILLI,
+    U_FREE,
+    WHOLE,
+    Cluster,
+)
 from fairlead.kernels.jit import inner
 from fairlead.placement.base import Placer
 from fairlead.placement.consolidate import enough_free
@@ -36,9 +46,9 @@ def emptiest(c: Cluster, s: int, rows: int) -> int:
 @inner
 def freest_gpu(c: Cluster, s: int) -> int:
     best, most = -1, 0
-    for g in range(c.gpu_node.shape[0]):
-        if c.gpu_free[g] > most and gpu_usable(c, s, g):
-            best, most = g, c.gpu_free[g]
+    for g in range(c.gpu.shape[1]):
+        if c.gpu[U_FREE, g] > most and gpu_usable(c, s, g):
+            best, most = g, c.gpu[U_FREE, g]
     return best
 
 

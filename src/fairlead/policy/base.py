@@ -11,7 +11,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fairlead.kernels.columns import JobFunction, TenantFunction
+from fairlead.kernels.columns import (
+    JobFunction,
+    TenantFunction,
+)
 from fairlead.model.plan import Plan
 from fairlead.state.view import View
 

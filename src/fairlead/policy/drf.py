@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from fairlead.kernels.columns import F8, JobRow, TenantRow
+from fairlead.kernels.columns import (
+    F8,
+    JobRow,
+    TenantRow,
+)
 from fairlead.policy.base import QueuePolicy
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from fairlead.kernels.columns import F8, JobRow
+from fairlead.kernels.columns import (
+    F8,
+    JobRow,
+)
 from fairlead.policy.base import QueuePolicy
 
 

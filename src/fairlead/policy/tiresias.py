@@ -12,7 +12,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from fairlead.kernels.columns import F8, JobRow
+from fairlead.kernels.columns import (
+    F8,
+    JobRow,
+)
 from fairlead.kernels.jit import compiled
 from fairlead.model.errors import InputError
 from fairlead.policy.base import History, QueuePolicy

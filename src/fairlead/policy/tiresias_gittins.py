@@ -12,7 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from fairlead.kernels.columns import F8, JobRow
+from fairlead.kernels.columns import (
+    F8,
+    JobRow,
+)
 from fairlead.policy.base import History, QueuePolicy
 from fairlead.policy.tiresias import Tiresias, queue_of
 

@@ -18,11 +18,7 @@ class Rows(Protocol):
     @property
     def time(self) -> npt.NDArray[np.float64]: ...
     @property
-    def kind(self) -> npt.NDArray[np.int8]: ...
-    @property
-    def job(self) -> npt.NDArray[np.int32]: ...
-    @property
-    def arg(self) -> npt.NDArray[np.int32]: ...
+    def what(self) -> npt.NDArray[np.int32]: ...
     @property
     def gpu_ids(self) -> npt.NDArray[np.int32]: ...
 
@@ -60,9 +56,8 @@ class RowDigest:
 
     def _block(self, log: Rows, start: int, end: int) -> None:
         self._rows.update(_bytes(log.time[start:end], "<f8"))
-        self._rows.update(_bytes(log.kind[start:end], "i1"))
-        self._rows.update(_bytes(log.job[start:end], "<i4"))
-        self._rows.update(_bytes(log.arg[start:end], "<i4"))
+        for column in range(3):
+            self._rows.update(_bytes(log.what[column, start:end], "<i4"))
 
     def finish(self, log: Rows, rows: int, ids: int, jobs: JobTable) -> str:
         """The digest of all rows, all GPU ids and the job table."""

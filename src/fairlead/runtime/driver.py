@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fairlead.core.plugs import Plugged
-from fairlead.kernels.columns import G_LIVE, G_NEED_IDS, G_NEED_ROWS, G_ROWS
+from fairlead.kernels.columns import (
+    G_LIVE,
+    G_NEED_IDS,
+    G_NEED_ROWS,
+    G_ROWS,
+)
 from fairlead.kernels.loop import ENDED, NEED_SPACE, WAKE, compiled_loop
 from fairlead.runtime.planning import consult
 from fairlead.state.state import State

@@ -9,6 +9,7 @@ from fairlead.kernels.apply import compiled_act
 from fairlead.kernels.columns import (
     C_SHAPE,
     G_LIVE,
+    K_CLASS,
     K_STATE,
     N_TYPE,
     N_UP,
@@ -18,6 +19,7 @@ from fairlead.kernels.columns import (
     S_GPUS,
     S_MILLI,
     S_TYPE,
+    U_NODE,
     WAITING,
     WHOLE,
 )
@@ -65,24 +67,24 @@ def recheck(state: State, action: Action) -> str | None:
 
 def _misfit(state: State, action: Action, held: set[int]) -> str | None:
     c, ids = state.cluster, action.gpu_ids
-    s = int(state.queue.classes[C_SHAPE, state.jobs.class_of[action.job]])
+    s = int(state.queue.classes[C_SHAPE, state.jobs.ints[K_CLASS, action.job]])
     need = max(int(c.shape[S_GPUS, s]), 1)
     if len(ids) != need or len(set(ids)) != need:
         return f"job {action.job} needs {need} different GPUs, the plan names {ids}"
     kind = int(c.shape[S_TYPE, s])
     if c.shape[S_GPUS, s] > 0:
         for gpu in ids:
-            if not 0 <= gpu < len(c.gpu_node):
+            if not 0 <= gpu < c.gpu.shape[1]:
                 return f"there is no GPU {gpu}"
-            if kind >= 0 and c.node[N_TYPE, c.gpu_node[gpu]] != kind:
+            if kind >= 0 and c.node[N_TYPE, c.gpu[U_NODE, gpu]] != kind:
                 return f"GPU {gpu} is not of the type job {action.job} needs"
-            if not c.node[N_UP, c.gpu_node[gpu]]:
+            if not c.node[N_UP, c.gpu[U_NODE, gpu]]:
                 return f"GPU {gpu} is on a node that is down"
     if held and c.shape[S_MILLI, s] == WHOLE:
         ids = tuple(g for g in ids if g not in held)
         if not ids:
             return None
-    elif not all_free(c, s, np.array(ids, np.int32), 0, bool(state.queue.rule[R_DEMANDS])):
+    elif not all_free(c, s, np.array(ids, np.int32), 0, bool(state.counter[R_DEMANDS])):
         return f"the GPUs {ids} are not all free for job {action.job}"
     return None
 

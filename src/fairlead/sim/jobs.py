@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairlead.kernels.columns import F8, I4
+from fairlead.kernels.columns import (
+    F8,
+    I4,
+)
 from fairlead.model.cluster import ClusterSpec
 from fairlead.sim.profiles import Profiles
 from fairlead.state.cluster import gpu_types

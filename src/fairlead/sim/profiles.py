@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fairlead.kernels.columns import I4
+from fairlead.kernels.columns import (
+    I4,
+)
 from fairlead.model.cluster import ClusterSpec
 from fairlead.state.cluster import gpu_types
 from fairlead.state.rules import Rates

@@ -8,7 +8,6 @@ import numpy as np
 
 from fairlead.kernels.bits import add, words
 from fairlead.kernels.columns import (
-    I4,
     I8,
     N_CAP,
     N_CPU,
@@ -30,6 +29,19 @@ from fairlead.kernels.columns import (
     P_STRIDE,
     P_TYPE,
     POOL_COLUMNS,
+    S_CPU,
+    S_GPUS,
+    S_MATTERS,
+    S_MEM,
+    S_MILLI,
+    S_NODES,
+    S_PLAIN,
+    S_SUMS,
+    S_TYPE,
+    U_FREE,
+    U_JOB,
+    U_NODE,
+    U_SEATS,
     WHOLE,
     Cluster,
 )
@@ -44,9 +56,9 @@ def gpu_types(spec: ClusterSpec) -> tuple[str, ...]:
     return tuple(dict.fromkeys(node.gpu_type for node in spec.nodes))
 
 
-def _domains(spec: ClusterSpec) -> I4:
+def _domains(spec: ClusterSpec) -> I8:
     """Dense ids of the domains of each level, numbered by their first node; a domain is its whole path."""
-    domain = np.zeros((len(spec.levels), len(spec.nodes)), np.int32)
+    domain = np.zeros((len(spec.levels), len(spec.nodes)), np.int64)
     for level in range(len(spec.levels)):
         ids: dict[tuple[str, ...], int] = {}
         for n, node in enumerate(spec.nodes):
@@ -54,85 +66,98 @@ def _domains(spec: ClusterSpec) -> I4:
     return domain
 
 
-def _capacity_sums(node: I8, types: int) -> I8:
-    """Row t + 1: the sums of the largest capacities among nodes of type t; row 0: of any type."""
-    count = node.shape[1]
-    sums = np.zeros((types + 1, count + 1), np.int64)
-    for row in range(types + 1):
-        caps = node[N_CAP] if row == 0 else node[N_CAP][node[N_TYPE] == row - 1]
-        caps = np.sort(caps)[::-1]
-        sums[row, 1 : len(caps) + 1] = np.cumsum(caps)
-        sums[row, len(caps) + 1 :] = sums[row, len(caps)]
-    return sums
-
-
-def lay_out(spec: ClusterSpec, shape: I8) -> Cluster:
-    """The empty cluster, every node up."""
-    types = gpu_types(spec)
-    number = {name: i for i, name in enumerate(types)}
+def lay_out(spec: ClusterSpec, shape: I8, seats: int) -> Cluster:
+    """The empty cluster, every node up, with room for `seats` jobs to be counted on each GPU."""
+    number = {name: i for i, name in enumerate(gpu_types(spec))}
     count = len(spec.nodes)
-    node = np.zeros((NODE_COLUMNS, count), np.int64)
-    node[N_CAP] = [n.gpus for n in spec.nodes]
+    node = np.zeros((NODE_COLUMNS + len(spec.levels), count), np.int64)
+    node[N_CAP] = node[N_FREE] = [n.gpus for n in spec.nodes]
     node[N_TYPE] = [number[n.gpu_type] for n in spec.nodes]
     node[N_CPU] = [UNLIMITED if n.cpu_milli is None else n.cpu_milli for n in spec.nodes]
     node[N_MEM] = [UNLIMITED if n.memory_mib is None else n.memory_mib for n in spec.nodes]
-    node[N_FREE] = node[N_CAP]
     node[N_UP] = 1
-    word_count = (node[N_CAP] + 31) >> 5
     node[N_GPU0] = np.cumsum(node[N_CAP]) - node[N_CAP]
-    node[N_WORD0] = np.cumsum(word_count) - word_count
-    gpus = int(node[N_CAP].sum())
-
-    gpu_words = np.zeros(int(word_count.sum()) + 1, np.int64)
-    for n in range(count):
-        left = int(node[N_CAP, n])
-        for w in range(int(word_count[n])):
-            gpu_words[int(node[N_WORD0, n]) + w] = (1 << min(left, 32)) - 1
-            left -= 32
-
-    pool, pool_nodes, bits, level_count = _pools(node)
-    return Cluster(
-        node=node,
-        pool=pool,
-        shape=shape,
-        pool_nodes=pool_nodes,
-        bits=bits,
-        level_count=level_count,
-        gpu_words=gpu_words,
-        gpu_node=np.repeat(np.arange(count, dtype=np.int32), node[N_CAP]),
-        gpu_free=np.full(gpus, WHOLE, np.int32),
-        capacity_sum=_capacity_sums(node, len(types)),
-        domain=_domains(spec),
-        pick=np.zeros((count + 1, 3), np.int32),
-    )
+    node[NODE_COLUMNS:] = _domains(spec)
+    gpu = np.zeros((U_SEATS + seats, int(node[N_CAP].sum())), np.int64)
+    gpu[U_NODE] = np.repeat(np.arange(count), node[N_CAP])
+    gpu[U_FREE] = WHOLE
+    gpu[U_JOB:] = -1
+    cells = Cells()
+    _file_gpus(node, cells)
+    pool = _file_pools(node, cells)
+    _judge_shapes(node, shape, cells)
+    return Cluster(node, pool, shape, gpu, cells.array(), np.zeros((count + 1, 3), np.int64))
 
 
-def _pools(node: I8) -> tuple[I8, I4, I8, I4]:
-    """Group the nodes by (type, capacity), in order of first appearance, and file each at its level."""
+class Cells:
+    """Builds Cluster.cells: each part is put behind the one before, and its offset remembered where it is needed."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._parts: list[I8] = []
+
+    def put(self, part: I8) -> int:
+        at = self.size
+        self._parts.append(part)
+        self.size += len(part)
+        return at
+
+    def array(self) -> I8:
+        return np.concatenate([*self._parts, np.zeros(1, np.int64)])
+
+
+def _file_gpus(node: I8, cells: Cells) -> None:
+    """Per node, the set of its wholly free GPUs: all of them."""
+    counts = (node[N_CAP] + 31) >> 5
+    node[N_WORD0] = np.cumsum(counts) - counts
+    free = np.full(int(counts.sum()), (1 << 32) - 1, np.int64)
+    last, rest = node[N_WORD0] + counts - 1, node[N_CAP] & 31
+    partial = rest > 0
+    free[last[partial]] = (1 << rest[partial]) - 1
+    node[N_WORD0] += cells.put(free)
+
+
+def _file_pools(node: I8, cells: Cells) -> I8:
+    """Group the nodes by (type, capacity), in order of first appearance, and file each at its level: wholly free."""
     kinds: dict[tuple[int, int], list[int]] = {}
-    for n in range(node.shape[1]):
-        kinds.setdefault((int(node[N_TYPE, n]), int(node[N_CAP, n])), []).append(n)
+    for n, (kind, cap) in enumerate(zip(node[N_TYPE].tolist(), node[N_CAP].tolist())):
+        kinds.setdefault((kind, cap), []).append(n)
     pool = np.zeros((POOL_COLUMNS, len(kinds)), np.int64)
-    members: list[int] = []
-    bit_words = levels = 0
     for p, ((kind, cap), nodes) in enumerate(kinds.items()):
         stride = int(words(len(nodes)))
         pool[P_CAP, p], pool[P_TYPE, p], pool[P_NODES, p] = cap, kind, len(nodes)
-        pool[P_FIRST, p], pool[P_BITS, p], pool[P_STRIDE, p] = len(members), bit_words, stride
-        pool[P_COUNT, p], pool[P_FREE, p] = levels, cap * len(nodes)
+        pool[P_STRIDE, p], pool[P_FREE, p] = stride, cap * len(nodes)
         node[N_POOL, nodes] = p
         node[N_SLOT, nodes] = np.arange(len(nodes))
-        members += nodes
-        bit_words += stride * (cap + 1)
-        levels += cap + 1
-    bits = np.zeros(bit_words, np.int64)
-    level_count = np.zeros(levels, np.int32)
-    for p, ((_, cap), nodes) in enumerate(kinds.items()):
-        at = int(pool[P_BITS, p]) + cap * int(pool[P_STRIDE, p])
+        sets = np.zeros(stride * (cap + 1), np.int64)
         for slot in range(len(nodes)):
-            add(bits, at, len(nodes), slot)
-        level_count[int(pool[P_COUNT, p]) + cap] = len(nodes)
-    return pool, np.array(members, np.int32), bits, level_count
+            add(sets, cap * stride, len(nodes), slot)
+        counts = np.zeros(cap + 1, np.int64)
+        counts[cap] = len(nodes)
+        pool[P_FIRST, p] = cells.put(np.array(nodes, np.int64))
+        pool[P_BITS, p], pool[P_COUNT, p] = cells.put(sets), cells.put(counts)
+    return pool
+
+
+def _judge_shapes(node: I8, shape: I8, cells: Cells) -> None:
+    """Fill in what each shape means on this cluster: how few nodes could hold it, and which free counts matter to it."""
+    sums_at: dict[int, int] = {}
+    sums_of: dict[int, I8] = {}
+    for s in range(shape.shape[1]):
+        gpus, kind = int(shape[S_GPUS, s]), int(shape[S_TYPE, s])
+        if kind not in sums_at:
+            caps = np.sort(node[N_CAP][(node[N_TYPE] == kind) | (kind < 0)])[::-1]
+            sums_of[kind] = np.concatenate([[0], np.cumsum(caps), np.full(len(node[0]) - len(caps), caps.sum())])
+            sums_at[kind] = cells.put(sums_of[kind].astype(np.int64))
+        sums = sums_of[kind]
+        shape[S_SUMS, s] = sums_at[kind]
+        shape[S_NODES, s] = max(1, min(int(np.searchsorted(sums, gpus)), len(sums) - 1))
+        caps = np.unique(node[N_CAP][(node[N_TYPE] == kind) | (kind < 0)])
+        whole = shape[S_MILLI, s] == WHOLE and gpus > 0
+        demanding = shape[S_CPU, s] > 0 or shape[S_MEM, s] > 0
+        if whole and not demanding and len(caps) and (shape[S_NODES, s] == 1 or len(caps) == 1):
+            shape[S_PLAIN, s] = 1
+            shape[S_MATTERS, s] = gpus if shape[S_NODES, s] == 1 else (gpus % int(caps[0]) or int(caps[0]))
 
 
 def totals(spec: ClusterSpec) -> Sequence[float]:
@@ -149,10 +174,5 @@ def totals(spec: ClusterSpec) -> Sequence[float]:
 def copy_of(cluster: Cluster) -> Cluster:
     """A second cluster for trials: what changes is copied, what does not is shared."""
     return cluster._replace(
-        node=cluster.node.copy(),
-        pool=cluster.pool.copy(),
-        bits=cluster.bits.copy(),
-        level_count=cluster.level_count.copy(),
-        gpu_words=cluster.gpu_words.copy(),
-        gpu_free=cluster.gpu_free.copy(),
+        node=cluster.node.copy(), pool=cluster.pool.copy(), gpu=cluster.gpu.copy(), cells=cluster.cells.copy()
     )

@@ -12,21 +12,15 @@ from fairlead.kernels.columns import (
     F8,
     I4,
     I8,
-    N_CAP,
-    N_TYPE,
     S_COUNT,
     S_CPU,
     S_GPUS,
-    S_MATTERS,
     S_MEM,
     S_MILLI,
-    S_NODES,
-    S_PLAIN,
     S_SKEW,
     S_TYPE,
     SHAPE_COLUMNS,
     WHOLE,
-    Cluster,
 )
 
 #: a GPU type that the cluster does not have: no node's type equals it
@@ -111,20 +105,3 @@ def sort_into_classes(jobs: JobInput, by_tenant: bool) -> Layout:
         class_of, pairs = dense([shape_of, jobs.tenant])
         return Layout(shape, class_of, pairs[0], pairs[1])
     return Layout(shape, shape_of, np.arange(shape.shape[1]), np.zeros(shape.shape[1], np.int64))
-
-
-def judge_shapes(cluster: Cluster) -> None:
-    """Fill in what each shape means on this cluster: how few nodes could hold it, and which free counts matter to it."""
-    shape = cluster.shape
-    for s in range(shape.shape[1]):
-        gpus, kind = int(shape[S_GPUS, s]), int(shape[S_TYPE, s])
-        caps = np.unique(cluster.node[N_CAP] if kind < 0 else cluster.node[N_CAP][cluster.node[N_TYPE] == kind])
-        shape[S_NODES, s] = 1
-        if len(caps) and kind < NO_SUCH_TYPE:
-            sums = cluster.capacity_sum[kind + 1]
-            shape[S_NODES, s] = max(1, min(int(np.searchsorted(sums, gpus)), len(sums) - 1))
-        whole = shape[S_MILLI, s] == WHOLE and gpus > 0
-        demanding = shape[S_CPU, s] > 0 or shape[S_MEM, s] > 0
-        if whole and not demanding and len(caps) and (shape[S_NODES, s] == 1 or len(caps) == 1):
-            shape[S_PLAIN, s] = 1
-            shape[S_MATTERS, s] = gpus if shape[S_NODES, s] == 1 else (gpus % int(caps[0]) or int(caps[0]))

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fairlead.kernels.columns import F8
+from fairlead.kernels.columns import (
+    F8,
+)
 
 
 @dataclass(frozen=True)

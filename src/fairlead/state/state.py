@@ -9,20 +9,26 @@ import numpy as np
 
 from fairlead.kernels.columns import (
     C_ACTIVE,
-    C_REASON,
     C_ROOT,
     C_SHAPE,
     C_TENANT,
     CLASS_COLUMNS,
-    COUNTERS,
     G_IDS,
     G_LIVE,
     G_ROWS,
+    J_ESTIMATE,
+    J_GIB,
+    J_SUBMIT,
+    J_WORK,
     JOB_FLOATS,
     JOB_INTS,
     K_ALLOC,
+    K_CLASS,
     K_LEVEL,
+    K_PRIORITY,
+    K_PROFILE,
     K_STATE,
+    L_ROOT,
     LIMITS,
     Q_CHECKPOINT,
     Q_FAILURES,
@@ -33,6 +39,7 @@ from fairlead.kernels.columns import (
     Q_RESUME_COST,
     Q_RESUME_PER_GIB,
     Q_START_COST,
+    Q_TOTALS,
     R_CHANGES,
     R_DEMANDS,
     R_DRIFTS,
@@ -46,8 +53,11 @@ from fairlead.kernels.columns import (
     R_QUOTAS,
     R_RATES,
     R_RETRIES,
+    R_SEAT_COUNT,
+    R_SEATS,
     R_SEED,
     R_SHARES,
+    R_SPANS,
     R_STRICT,
     R_TIMERS,
     RULES,
@@ -67,7 +77,7 @@ from fairlead.kernels.loop import draw_turn
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
 from fairlead.state.cluster import copy_of, lay_out, totals
-from fairlead.state.jobs import JobInput, judge_shapes, sort_into_classes
+from fairlead.state.jobs import JobInput, Layout, sort_into_classes
 from fairlead.state.rules import Options, Rates, Traits
 
 
@@ -75,6 +85,7 @@ from fairlead.state.rules import Options, Rates, Traits
 class State:
     spec: ClusterSpec
     input: JobInput
+    classes: int  #: how many classes of jobs there are
     cluster: Cluster
     shadow: Cluster  #: for trials of the future; the same arrays as `cluster` where no policy makes any
     jobs: Jobs
@@ -90,12 +101,9 @@ class State:
         used_rows, used_ids = int(self.counter[G_ROWS]), int(self.counter[G_IDS])
         if used_rows + rows > len(self.log.time):
             size = max(used_rows + rows, len(self.log.time) * 3 // 2)
-            self.log = self.log._replace(
-                time=_longer(self.log.time, size, used_rows),
-                kind=_longer(self.log.kind, size, used_rows),
-                job=_longer(self.log.job, size, used_rows),
-                arg=_longer(self.log.arg, size, used_rows),
-            )
+            what = np.empty((3, size), np.int32)
+            what[:, :used_rows] = self.log.what[:, :used_rows]
+            self.log = self.log._replace(time=_longer(self.log.time, size, used_rows), what=what)
         if used_ids + ids > len(self.log.gpu_ids):
             size = max(used_ids + ids, len(self.log.gpu_ids) * 3 // 2)
             self.log = self.log._replace(gpu_ids=_longer(self.log.gpu_ids, size, used_ids))
@@ -103,14 +111,14 @@ class State:
     def gpus_of(self, job: int) -> tuple[int, ...]:
         """The GPU ids that a running job holds (a CPU job: one entry, -1 - node)."""
         at = int(self.jobs.ints[K_ALLOC, job])
-        shape = int(self.queue.classes[C_SHAPE, self.jobs.class_of[job]])
+        shape = int(self.queue.classes[C_SHAPE, self.jobs.ints[K_CLASS, job]])
         return tuple(self.log.gpu_ids[at : at + max(int(self.cluster.shape[S_GPUS, shape]), 1)].tolist())
 
     def hash(self) -> str:
         """A digest of everything that decisions depend on; equal states have equal hashes however they came about."""
         digest = hashlib.sha256()
         c, j = self.cluster, self.jobs
-        for array in (c.node, c.pool, c.bits, c.level_count, c.gpu_words, c.gpu_free, self.queue.tenants):
+        for array in (c.node, c.pool, c.gpu, c.cells, self.queue.tenants):
             digest.update(np.ascontiguousarray(array).tobytes())
         states = j.ints[K_STATE]
         digest.update(np.ascontiguousarray(states).tobytes())
@@ -134,17 +142,20 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     if traits.preempts and grouped:
         raise InputError("a policy that ranks tenants cannot preempt", accepts="preempt=false")
     layout = sort_into_classes(jobs, quotas or grouped)
-    cluster = lay_out(spec, layout.shape)
-    judge_shapes(cluster)
+    uneven = rates.vary
+    seats = 0
+    if uneven and jobs.share_milli is not None and len(jobs):
+        seats = WHOLE // max(int(jobs.share_milli.min()), 1) + 1
+    cluster = lay_out(spec, layout.shape, seats)
     n, classes = len(jobs), len(layout.class_shape)
     shares = traits.gpu_parts or jobs.share_milli is not None
-    uneven = rates.vary
     drifts = traits.drifts and not uneven and traits.quantum == 0
     looks_again = traits.preempts and traits.changes != 0 and not drifts
     fails = bool(options.node_events) or options.node_mtbf_s > 0
     listed = traits.easy or looks_again or fails or traits.planned
 
     rule = np.zeros(RULES, np.int64)
+    rule[G_LIVE] = len(jobs)
     rule[R_STRICT], rule[R_PREEMPTS], rule[R_EASY], rule[R_GROUPED] = (
         traits.strict,
         traits.preempts,
@@ -157,7 +168,9 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     rule[R_OWNERS] = traits.preempts and traits.fewest_nodes and not shares
     rule[R_RETRIES], rule[R_SEED], rule[R_RATES] = options.retries, options.seed, uneven
     rule[R_PLANNED], rule[R_LISTED] = traits.planned, listed
-    limit = np.zeros(LIMITS)
+    lanes = layout.shape.shape[1] + 2
+    limit = np.zeros(LIMITS + lanes)
+    limit[Q_TOTALS : Q_TOTALS + 3] = totals(spec)
     limit[Q_QUANTUM], limit[Q_START_COST], limit[Q_RESUME_COST] = (
         traits.quantum,
         options.start_cost_s,
@@ -167,56 +180,53 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     limit[Q_CHECKPOINT], limit[Q_HALF_LIFE] = options.checkpoint_s, traits.half_life
     limit[Q_MTBF], limit[Q_MTTR] = options.node_mtbf_s, options.node_mttr_s
 
-    table = np.zeros((CLASS_COLUMNS, classes), np.int64)
-    table[C_ROOT] = table[C_ACTIVE] = -1
-    table[C_SHAPE], table[C_TENANT] = layout.class_shape, layout.class_tenant
-    counter = np.zeros(COUNTERS, np.int64)
-    counter[G_LIVE] = n
+    rule[R_SPANS] = rates.speed.shape[1]
+    rule[R_SEATS], rule[R_SEAT_COUNT] = rule[R_SPANS] + rates.locality.shape[1], rates.sharing.shape[1]
+    table = np.zeros((CLASS_COLUMNS, max(classes, lanes)), np.int64)
+    table[[C_ROOT, C_ACTIVE, L_ROOT]] = -1
+    table[C_SHAPE, :classes], table[C_TENANT, :classes] = layout.class_shape, layout.class_tenant
     events = 4 * n + 2 * len(spec.nodes) + len(options.node_events) + 64
-    zeros_i4, zeros_f8 = _constant(n, np.int32), _constant(n, np.float64)
+    rows = 2 * n + 8 * len(spec.nodes) + 1024
     state = State(
         spec=spec,
         input=jobs,
+        classes=classes,
         cluster=cluster,
         shadow=copy_of(cluster) if traits.easy else cluster,
-        jobs=Jobs(
-            submit=jobs.submit_s,
-            work=jobs.duration_s,
-            estimate=jobs.duration_s if jobs.estimate_s is None else jobs.estimate_s,
-            priority=zeros_i4 if jobs.priority is None else jobs.priority,
-            profile=zeros_i4 if jobs.profile is None else jobs.profile,
-            memory_gib=zeros_f8 if jobs.gpu_memory_gib is None else jobs.gpu_memory_gib,
-            class_of=layout.class_of,
-            floats=np.zeros((JOB_FLOATS, n)),
-            ints=np.zeros((JOB_INTS, n), np.int32),
-        ),
+        jobs=_job_columns(jobs, layout),
         queue=Queue(
             classes=table,
-            active=np.zeros(classes + 1, np.int32),
-            running=np.empty(n + 1 if listed else 1, np.int32),
-            lane_root=np.full(layout.shape.shape[1] + 2, -1, np.int32),
-            lane_drift=np.zeros(layout.shape.shape[1] + 2),
             tenants=_tenants(spec, jobs),
-            victims=np.empty(n + 2, np.int32),
             event_time=np.empty(events),
             event_code=np.empty(events, np.int64),
-            counter=counter,
-            rule=rule,
+            counter=rule,
             limit=limit,
-            speed=rates.speed,
-            locality=rates.locality,
-            sharing=rates.sharing,
-            totals=np.array(totals(spec)),
+            rates=np.hstack([rates.speed, rates.locality, rates.sharing]),
         ),
-        log=_new_log(spec, n, jobs, uneven),
+        log=Log(
+            time=np.empty(rows),
+            what=np.empty((3, rows), np.int32),
+            gpu_ids=np.empty(int(jobs.gpus.sum()) + n // 8 + 4 * spec.gpus + 1024, np.int32),
+        ),
     )
     _plan_node_events(state, options)
     return state
 
 
-def _constant(n, dtype):  # type: ignore[no-untyped-def]
-    """n zeros that cost nothing until they are read: pages of a fresh array are the zero page."""
-    return np.zeros(n, dtype)
+def _job_columns(jobs: JobInput, layout: Layout) -> Jobs:
+    """Zeros cost nothing until they are written: a column that the run does not use stays untouched memory."""
+    floats = np.zeros((JOB_FLOATS, len(jobs)))
+    ints = np.zeros((JOB_INTS, len(jobs)), np.int64)
+    floats[J_SUBMIT], floats[J_WORK] = jobs.submit_s, jobs.duration_s
+    floats[J_ESTIMATE] = jobs.duration_s if jobs.estimate_s is None else jobs.estimate_s
+    ints[K_CLASS] = layout.class_of
+    if jobs.gpu_memory_gib is not None:
+        floats[J_GIB] = jobs.gpu_memory_gib
+    if jobs.priority is not None:
+        ints[K_PRIORITY] = jobs.priority
+    if jobs.profile is not None:
+        ints[K_PROFILE] = jobs.profile
+    return Jobs(floats, ints)
 
 
 def _tenants(spec: ClusterSpec, jobs: JobInput) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
@@ -232,23 +242,6 @@ def _tenants(spec: ClusterSpec, jobs: JobInput) -> np.ndarray[tuple[int, int], n
     return table
 
 
-def _new_log(spec: ClusterSpec, n: int, jobs: JobInput, uneven: bool) -> Log:
-    rows = 2 * n + 8 * len(spec.nodes) + 1024
-    ids = int(jobs.gpus.sum()) + n // 8 + 4 * spec.gpus + 1024
-    seats = 1
-    if uneven and jobs.share_milli is not None and n:
-        seats = WHOLE // max(int(jobs.share_milli.min()), 1) + 1
-    return Log(
-        time=np.empty(rows),
-        kind=np.empty(rows, np.int8),
-        job=np.empty(rows, np.int32),
-        arg=np.empty(rows, np.int32),
-        gpu_ids=np.empty(ids, np.int32),
-        gpu_job=np.full(spec.gpus, -1, np.int32),
-        seats=np.full((spec.gpus if seats > 1 else 1, seats), -1, np.int32),
-    )
-
-
 def _plan_node_events(state: State, options: Options) -> None:
     count = len(state.spec.nodes)
     for time, node, up in options.node_events:
@@ -258,8 +251,3 @@ def _plan_node_events(state: State, options: Options) -> None:
     if options.node_mtbf_s > 0:
         for node in range(count):
             draw_turn(state.cluster, state.queue, node, 0.0, options.node_mtbf_s, NODE_DOWN)
-
-
-def refuse_class(state: State, k: int, reason: int) -> None:
-    """Jobs of class k can never run here."""
-    state.queue.classes[C_REASON, k] = reason

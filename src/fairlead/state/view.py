@@ -9,6 +9,7 @@ from fairlead.kernels.columns import (
     C_SHAPE,
     C_TENANT,
     G_NEXT,
+    K_CLASS,
     K_PREEMPTS,
     K_STATE,
     N_CAP,
@@ -20,6 +21,7 @@ from fairlead.kernels.columns import (
     S_GPUS,
     S_MILLI,
     S_TYPE,
+    U_NODE,
     WAITING,
 )
 from fairlead.kernels.ranks import job_row
@@ -76,7 +78,7 @@ class View:
     def job(self, job: int) -> JobView:
         s = self._state
         row = job_row(s.cluster, s.jobs, s.queue, job, self.now)
-        k = int(s.jobs.class_of[job])
+        k = int(s.jobs.ints[K_CLASS, job])
         shape = int(s.queue.classes[C_SHAPE, k])
         return JobView(
             job=job,
@@ -106,9 +108,9 @@ class View:
     def is_free(self, gpu: int) -> bool:
         """Whether a GPU is wholly free."""
         c = self._state.cluster
-        n = int(c.gpu_node[gpu])
+        n = int(c.gpu[U_NODE, gpu])
         local = gpu - int(c.node[N_GPU0, n])
-        return bool((int(c.gpu_words[int(c.node[N_WORD0, n]) + (local >> 5)]) >> (local & 31)) & 1)
+        return bool((int(c.cells[int(c.node[N_WORD0, n]) + (local >> 5)]) >> (local & 31)) & 1)
 
     def free_gpus(self) -> int:
         c = self._state.cluster
