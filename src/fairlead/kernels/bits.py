@@ -9,7 +9,7 @@ from __future__ import annotations
 from fairlead.kernels.columns import (
     I8,
 )
-from fairlead.kernels.jit import compiled, inner, lowest_bit
+from fairlead.kernels.jit import compiled, compiled_hot, hot, inner, lowest_bit
 
 
 @compiled
@@ -23,7 +23,7 @@ def words(size: int) -> int:
             return max(total, 1)
 
 
-@compiled
+@compiled_hot
 def add(bits: I8, at: int, size: int, i: int) -> None:
     while True:
         w = i >> 5
@@ -36,7 +36,7 @@ def add(bits: I8, at: int, size: int, i: int) -> None:
         i = w
 
 
-@inner
+@hot
 def remove(bits: I8, at: int, size: int, i: int) -> None:
     while True:
         w = i >> 5
@@ -49,7 +49,7 @@ def remove(bits: I8, at: int, size: int, i: int) -> None:
         i = w
 
 
-@inner
+@hot
 def first(bits: I8, at: int, size: int) -> int:
     """The lowest member, -1 if there is none."""
     if size <= 32:

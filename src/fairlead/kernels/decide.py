@@ -51,7 +51,7 @@ from fairlead.kernels.columns import (
     Plug,
     Queue,
 )
-from fairlead.kernels.jit import inner
+from fairlead.kernels.jit import hot, inner
 from fairlead.kernels.moves import (
     hold,
     release,
@@ -76,7 +76,7 @@ from fairlead.kernels.rates import rerate_neighbours
 OUTRANKED = 20  # model.reason.Reason.OUTRANKED
 
 
-@inner
+@hot
 def best_class(j: Jobs, q: Queue, strict: bool) -> int:
     """The class whose best job goes first; classes known to fail are passed over unless the queue is strict."""
     grouped = q.counter[R_GROUPED] != 0
@@ -97,7 +97,7 @@ def best_class(j: Jobs, q: Queue, strict: bool) -> int:
     return best
 
 
-@inner
+@hot
 def within_quota(c: Cluster, q: Queue, k: int) -> bool:
     if q.counter[R_QUOTAS] == 0:
         return True
@@ -163,7 +163,7 @@ def put_back(c: Cluster, j: Jobs, q: Queue, log: Log, v: int) -> None:
     q.classes[L_ROOT, lane] = heap_push(j, q.classes[L_ROOT, lane], v, True)
 
 
-@inner
+@hot
 def start_picked(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, rows: int, now: float, f: Plug) -> None:
     """Start waiting job i on what the placer has picked."""
     leave_class(j, q, i)
@@ -247,7 +247,7 @@ def rank_tenants(q: Queue, now: float, f: Plug) -> None:
         rank_tenant(q, t, now, f)
 
 
-@inner
+@hot
 def walk(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> int:
     """Start what can start, in rank order. Returns the job that blocks a strict queue, -1 if none does."""
     q.counter[G_PASSES] += 1

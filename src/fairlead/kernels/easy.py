@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from fairlead.kernels.columns import (
     BLOCKED_QUOTA,
     BLOCKED_SPACE,
@@ -13,6 +11,7 @@ from fairlead.kernels.columns import (
     C_TENANT,
     G_IDS,
     G_LISTED,
+    I8,
     J_ESTIMATE,
     J_EXPECT,
     J_RAN,
@@ -42,14 +41,24 @@ from fairlead.kernels.jit import inner
 from fairlead.kernels.moves import hold, start, start_cost
 from fairlead.kernels.nodes import change_held, take_pick
 from fairlead.kernels.ranks import enter_class, leave_class, rank_tenant
+from fairlead.kernels.scratch import heap_scratch, pop_scratch
+
+
+@inner
+def _copy_table(a: I8, b: I8) -> None:
+    # a loop: array assignment compiles ten times slower
+    for row in range(a.shape[0]):
+        for i in range(a.shape[1]):
+            b[row, i] = a[row, i]
 
 
 @inner
 def copy_state(c: Cluster, shadow: Cluster) -> None:
-    shadow.node[:] = c.node
-    shadow.pool[:] = c.pool
-    shadow.gpu[:] = c.gpu
-    shadow.cells[:] = c.cells
+    _copy_table(c.node, shadow.node)
+    _copy_table(c.pool, shadow.pool)
+    _copy_table(c.gpu, shadow.gpu)
+    for i in range(c.cells.shape[0]):
+        shadow.cells[i] = c.cells[i]
 
 
 @inner
@@ -62,19 +71,20 @@ def reserve(shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int, now: float,
     if q.counter[R_QUOTAS] != 0 and q.tenants[T_QUOTA, t] >= 0.0:
         spare = q.tenants[T_QUOTA, t] - q.tenants[T_HELD, t]
     need = shadow.shape[S_GPUS, s] * shadow.shape[S_MILLI, s]
-    runs = np.sort(j.ints[K_RUNLIST, : q.counter[G_LISTED]])
-    ends = np.empty(runs.shape[0], np.float64)
-    for r in range(runs.shape[0]):
-        ends[r] = max(j.floats[J_EXPECT, runs[r]], now)
-    for r in np.argsort(ends, kind="mergesort"):
-        v = runs[r]
+    running = q.counter[G_LISTED]
+    for r in range(running):
+        j.ints[K_SCRATCH, r] = j.ints[K_RUNLIST, r]
+    heap_scratch(j, running, now, True)
+    while running > 0:
+        v = pop_scratch(j, running, now, True)
+        running -= 1
         kv = j.ints[K_CLASS, v]
         sv = q.classes[C_SHAPE, kv]
         change_held(shadow, sv, log.gpu_ids, j.ints[K_ALLOC, v], False, shares, demands)
         if q.classes[C_TENANT, kv] == t:
             spare += shadow.shape[S_GPUS, sv] * shadow.shape[S_MILLI, sv]
         if need <= spare and f.place(shadow, s, q.counter[R_SEED], head, j.ints[K_STARTS, head], f.pp) >= 0:
-            return float(ends[r])
+            return max(j.floats[J_EXPECT, v], now)
     return NEVER
 
 

@@ -16,7 +16,7 @@ from fairlead.kernels.columns import (
     Jobs,
     Queue,
 )
-from fairlead.kernels.jit import compiled, inner
+from fairlead.kernels.jit import compiled_hot, hot, inner
 
 END = 0  #: a job's run ends: finish, or failure of the attempt
 NODE_DOWN = 1
@@ -27,7 +27,7 @@ WAKE_UP = 5  #: a planner asked to be called
 ID_MASK = 0xFFFFFFFF
 
 
-@compiled
+@compiled_hot
 def push_event(q: Queue, time: float, code: int) -> None:
     times, codes = q.event_time, q.event_code
     i = q.counter[G_EVENTS]
@@ -43,7 +43,7 @@ def push_event(q: Queue, time: float, code: int) -> None:
     codes[i] = code
 
 
-@inner
+@hot
 def _settle(q: Queue, i: int, size: int, time: float, code: int) -> None:
     """Put (time, code) into the hole at i and below."""
     times, codes = q.event_time, q.event_code
@@ -65,7 +65,7 @@ def _settle(q: Queue, i: int, size: int, time: float, code: int) -> None:
     codes[i] = code
 
 
-@inner
+@hot
 def pop_event(q: Queue) -> None:
     """Drop the first entry; the caller has read it."""
     size = q.counter[G_EVENTS] - 1
@@ -74,7 +74,7 @@ def pop_event(q: Queue) -> None:
         _settle(q, 0, size, q.event_time[size], q.event_code[size])
 
 
-@inner
+@hot
 def holds(j: Jobs, time: float, code: int) -> bool:
     """Whether an entry still says something true."""
     kind, i = code >> 32, code & ID_MASK

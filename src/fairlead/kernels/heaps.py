@@ -15,10 +15,10 @@ from fairlead.kernels.columns import (
     K_PREV,
     Jobs,
 )
-from fairlead.kernels.jit import inner
+from fairlead.kernels.jit import hot, inner
 
 
-@inner
+@hot
 def above(j: Jobs, a: int, b: int, lane: bool) -> bool:
     """Whether job a stands above job b."""
     la, lb = j.ints[K_LEVEL, a], j.ints[K_LEVEL, b]
@@ -33,7 +33,7 @@ def above(j: Jobs, a: int, b: int, lane: bool) -> bool:
     return x < y or (x == y and a < b)
 
 
-@inner
+@hot
 def _meld(j: Jobs, a: int, b: int, lane: bool) -> int:
     """Make the lower of two roots the first child of the other."""
     if above(j, b, a, lane):
@@ -47,7 +47,7 @@ def _meld(j: Jobs, a: int, b: int, lane: bool) -> int:
     return a
 
 
-@inner
+@hot
 def heap_push(j: Jobs, root: int, a: int, lane: bool) -> int:
     """The new root after adding job a."""
     j.ints[K_CHILD, a] = -1
@@ -56,7 +56,7 @@ def heap_push(j: Jobs, root: int, a: int, lane: bool) -> int:
     return a if root < 0 else _meld(j, root, a, lane)
 
 
-@inner
+@hot
 def heap_pop(j: Jobs, root: int, lane: bool) -> int:
     """The new root after taking the root out: its children are melded in pairs, then the pairs from the last to the first."""
     links = j.ints

@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable
 from functools import cache
 
-import numpy as np
-
 from fairlead.kernels.columns import (
     C_REASON,
     C_SHAPE,
@@ -64,7 +62,7 @@ from fairlead.kernels.columns import (
 from fairlead.kernels.decide import refresh_running, refresh_waiting, walk
 from fairlead.kernels.easy import backfill
 from fairlead.kernels.events import END, ID_MASK, NODE_DOWN, NODE_UP, TIMER, holds, pop_event, push_event
-from fairlead.kernels.jit import compiled, compiled_as, i8, inner
+from fairlead.kernels.jit import compiled, compiled_as, hot, i8, inner
 from fairlead.kernels.moves import (
     NODE_DOWN_ROW,
     NODE_UP_ROW,
@@ -83,6 +81,7 @@ from fairlead.kernels.moves import (
 from fairlead.kernels.nodes import set_up
 from fairlead.kernels.ranks import enter_class, enter_lane, job_row, leave_class, leave_lane
 from fairlead.kernels.rng import uniform
+from fairlead.kernels.scratch import heap_scratch, pop_scratch
 from fairlead.kernels.signatures import CLUSTER, FLOATS, JOB_CALL, JOBS, LOG, PLACE_CALL, QUEUE, TENANT_CALL
 
 NOT_ENOUGH_FREE = 10  # model.reason.Reason.NOT_ENOUGH_FREE
@@ -91,7 +90,7 @@ NOT_ENOUGH_FREE = 10  # model.reason.Reason.NOT_ENOUGH_FREE
 ENDED, MORE, NEED_SPACE, WAKE = 0, 1, 2, 3
 
 
-@inner
+@hot
 def next_instant(j: Jobs, q: Queue) -> float:
     """When something happens next, NEVER if nothing will."""
     while q.counter[G_EVENTS] > 0 and not holds(j, q.event_time[0], q.event_code[0]):
@@ -109,7 +108,7 @@ def next_instant(j: Jobs, q: Queue) -> float:
     return t
 
 
-@inner
+@hot
 def room_for_instant(c: Cluster, j: Jobs, q: Queue, log: Log, t: float) -> bool:
     """Whether everything that can happen at t has room in the log; notes how much it may take where not."""
     n = j.floats.shape[1]
@@ -156,8 +155,10 @@ def node_down(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, now: float, f: Pl
         if touched:
             j.ints[K_SCRATCH, hit] = i
             hit += 1
-    for i in np.sort(j.ints[K_SCRATCH, :hit]):
-        kill(c, j, q, log, i, n, now, f)
+    heap_scratch(j, hit, now, False)
+    while hit > 0:
+        kill(c, j, q, log, pop_scratch(j, hit, now, False), n, now, f)
+        hit -= 1
     draw_turn(c, q, n, now, q.limit[Q_MTTR], NODE_UP)
 
 
@@ -194,7 +195,7 @@ def timer(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) 
     set_timer(c, j, q, i, now, f)
 
 
-@inner
+@hot
 def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> None:
     """Everything that happens at this instant, in its fixed order, before anything is decided."""
     while q.counter[G_EVENTS] > 0 and q.event_time[0] == now and (q.event_code[0] >> 32) < TIMER:

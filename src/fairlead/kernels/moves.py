@@ -97,7 +97,7 @@ from fairlead.kernels.columns import (
     Queue,
 )
 from fairlead.kernels.events import TIMER, note_stale, push_event
-from fairlead.kernels.jit import inner
+from fairlead.kernels.jit import hot, inner
 from fairlead.kernels.nodes import change_held
 from fairlead.kernels.ranks import (
     bring_use_up,
@@ -121,7 +121,7 @@ REFUSE_ROW, START_ROW, SUSPEND_ROW, FINISH_ROW, FAIL_ROW, GIVE_UP_ROW, KILL_ROW 
 NODE_DOWN_ROW, NODE_UP_ROW = 8, 9
 
 
-@inner
+@hot
 def write_row(log: Log, q: Queue, now: float, kind: int, subject: int, arg: int) -> None:
     r = q.counter[G_ROWS]
     log.time[r] = now
@@ -150,7 +150,7 @@ def rerank(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
     j.floats[J_KEY, i] = f.key(row, now, f.p)
 
 
-@inner
+@hot
 def arrive(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
     row = fresh_row(c, j, q, i)
     j.ints[K_STATE, i] = WAITING
@@ -183,7 +183,7 @@ def begin_attempt(j: Jobs, q: Queue, i: int) -> None:
         j.floats[J_FAILS, i] = left - left * uniform(seed, i, k, 1)
 
 
-@inner
+@hot
 def hold(c: Cluster, q: Queue, log: Log, i: int, k: int, at: int, sign: int) -> None:
     """Count what job i of class k holds (sign 1) or held (sign -1) to its tenant and as the GPUs' owner."""
     s = q.classes[C_SHAPE, k]
@@ -200,7 +200,7 @@ def hold(c: Cluster, q: Queue, log: Log, i: int, k: int, at: int, sign: int) -> 
         seat(c, log.gpu_ids[at], i, sign > 0)
 
 
-@inner
+@hot
 def start_cost(j: Jobs, q: Queue, i: int) -> float:
     """Seconds before a start of job i makes progress."""
     if j.ints[K_RESUMES, i] != 0:
@@ -208,7 +208,7 @@ def start_cost(j: Jobs, q: Queue, i: int) -> float:
     return q.limit[Q_START_COST]
 
 
-@inner
+@hot
 def start(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, at: int, written: int, f: Plug) -> None:
     """Job i, no longer in its class, runs on the ids at log.gpu_ids[at:], already taken and held."""
     k = j.ints[K_CLASS, i]
@@ -301,7 +301,7 @@ def reopen_all(q: Queue) -> None:
         q.counter[G_READY] = 1
 
 
-@inner
+@hot
 def reopen_around(c: Cluster, j: Jobs, q: Queue, log: Log, s: int, at: int, now: float, f: Plug) -> None:
     """Reopen for each node that holds some of the ids at log.gpu_ids[at:]."""
     if q.counter[G_ACTIVE] == 0:
@@ -318,7 +318,7 @@ def reopen_around(c: Cluster, j: Jobs, q: Queue, log: Log, s: int, at: int, now:
             reopen(c, j, q, log, n, now, f)
 
 
-@inner
+@hot
 def release(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
     """Job i holds nothing any more. Nothing else of it changes, so decide.put_back undoes this exactly."""
     k = j.ints[K_CLASS, i]
@@ -328,7 +328,7 @@ def release(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
     hold(c, q, log, i, k, at, -1)
 
 
-@inner
+@hot
 def give_back(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float) -> None:
     """Job i leaves its GPUs for good: tenants are charged up to now, neighbours speed up."""
     if q.counter[R_GROUPED] != 0:
@@ -347,7 +347,7 @@ def settle(j: Jobs, q: Queue, i: int, now: float) -> None:
     j.floats[J_HELD, i] += now - j.floats[J_BEGUN, i]
 
 
-@inner
+@hot
 def drop_timer(j: Jobs, q: Queue, i: int) -> None:
     if q.counter[R_TIMERS] != 0 and j.floats[J_TIMER, i] != NEVER:
         j.floats[J_TIMER, i] = NEVER
@@ -394,7 +394,7 @@ def lose_work(c: Cluster, j: Jobs, q: Queue, i: int) -> None:
     j.floats[J_LEFT, i] = j.floats[J_WORK, i] - kept
 
 
-@inner
+@hot
 def end(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) -> None:
     """The run of job i ends as it was due: it has finished, or its attempt has failed."""
     k = j.ints[K_CLASS, i]

@@ -28,10 +28,10 @@ from fairlead.kernels.columns import (
     WHOLE,
     Cluster,
 )
-from fairlead.kernels.jit import compiled, inner, lowest_bit
+from fairlead.kernels.jit import compiled, compiled_hot, hot, inner, lowest_bit
 
 
-@compiled
+@compiled_hot
 def part(demand: int, gpus: int, of: int) -> int:
     """What a node must provide of a job's CPU or memory when it holds `gpus` of its `of` GPUs."""
     if of == 0:
@@ -39,7 +39,7 @@ def part(demand: int, gpus: int, of: int) -> int:
     return (demand * gpus + of - 1) // of
 
 
-@inner
+@hot
 def move_level(c: Cluster, n: int, to: int) -> None:
     """The node now has `to` wholly free GPUs."""
     level = c.node[N_FREE, n]
@@ -76,7 +76,7 @@ def set_up(c: Cluster, n: int, up: bool) -> None:
         c.node[N_UP, n] = 0
 
 
-@inner
+@hot
 def take_whole(c: Cluster, n: int, gpus: int, out: I4, at: int) -> None:
     """Take the lowest free GPUs of node n, writing their ids."""
     w, base = c.node[N_WORD0, n], c.node[N_GPU0, n]
@@ -94,7 +94,7 @@ def take_whole(c: Cluster, n: int, gpus: int, out: I4, at: int) -> None:
     move_level(c, n, c.node[N_FREE, n] - gpus)
 
 
-@inner
+@hot
 def change_share(c: Cluster, n: int, g: int, milli: int) -> None:
     """Take (milli > 0) or give back (milli < 0) a part of GPU g on node n."""
     old = c.gpu[U_FREE, g]
@@ -110,7 +110,7 @@ def change_share(c: Cluster, n: int, g: int, milli: int) -> None:
         move_level(c, n, c.node[N_FREE, n] + 1)
 
 
-@inner
+@hot
 def take_pick(c: Cluster, s: int, rows: int, shares: bool, demands: bool, out: I4, at: int) -> int:
     """Take what the placer picked for shape s; returns how many ids were written."""
     gpus, milli = c.shape[S_GPUS, s], c.shape[S_MILLI, s]
@@ -136,7 +136,7 @@ def take_pick(c: Cluster, s: int, rows: int, shares: bool, demands: bool, out: I
     return written
 
 
-@inner
+@hot
 def change_held(c: Cluster, s: int, ids: I4, at: int, taking: bool, shares: bool, demands: bool) -> None:
     """Take exactly the GPUs in ids[at:] for shape s, or give exactly them back."""
     gpus, milli = c.shape[S_GPUS, s], c.shape[S_MILLI, s]

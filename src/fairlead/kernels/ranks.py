@@ -60,18 +60,18 @@ from fairlead.kernels.columns import (
     TenantRow,
 )
 from fairlead.kernels.heaps import heap_pop, heap_push, heap_remove
-from fairlead.kernels.jit import compiled, inner
+from fairlead.kernels.jit import compiled, compiled_hot, hot, inner
 
 LN2 = math.log(2.0)
 
 
-@compiled
+@compiled_hot
 def gpu_part(c: Cluster, s: int) -> float:
     """GPUs of a shape, a share as its fraction."""
     return c.shape[S_GPUS, s] * (c.shape[S_MILLI, s] / WHOLE)
 
 
-@compiled
+@compiled_hot
 def progress(j: Jobs, q: Queue, i: int, now: float) -> tuple[float, float]:
     """Work left and seconds of progress of a running job at `now`."""
     dt = now - j.floats[J_SINCE, i]
@@ -105,7 +105,7 @@ def job_row(c: Cluster, j: Jobs, q: Queue, i: int, now: float) -> JobRow:
     )
 
 
-@inner
+@hot
 def fresh_row(c: Cluster, j: Jobs, q: Queue, i: int) -> JobRow:
     """The row of a job that has just arrived: no column of its own is read."""
     k = j.ints[K_CLASS, i]
@@ -127,7 +127,7 @@ def fresh_row(c: Cluster, j: Jobs, q: Queue, i: int) -> JobRow:
 # -- waiting ------------------------------------------------------------------------------------------------------------
 
 
-@inner
+@hot
 def enter_class(j: Jobs, q: Queue, i: int, top_reopens: bool) -> None:
     """Job i waits. Where a new best job could do what the old one could not (preemption), its class is tried again."""
     k = j.ints[K_CLASS, i]
@@ -146,7 +146,7 @@ def enter_class(j: Jobs, q: Queue, i: int, top_reopens: bool) -> None:
         q.counter[G_READY] = 1
 
 
-@inner
+@hot
 def leave_class(j: Jobs, q: Queue, i: int) -> None:
     """Job i waits no more."""
     k = j.ints[K_CLASS, i]
@@ -167,7 +167,7 @@ def leave_class(j: Jobs, q: Queue, i: int) -> None:
 # -- running ------------------------------------------------------------------------------------------------------------
 
 
-@inner
+@hot
 def list_running(j: Jobs, q: Queue, i: int) -> None:
     at = q.counter[G_LISTED]
     j.ints[K_RUNLIST, at] = i
@@ -175,7 +175,7 @@ def list_running(j: Jobs, q: Queue, i: int) -> None:
     q.counter[G_LISTED] = at + 1
 
 
-@inner
+@hot
 def unlist_running(j: Jobs, q: Queue, i: int) -> None:
     last = q.counter[G_LISTED] - 1
     at, moved = j.ints[K_RUNPOS, i], j.ints[K_RUNLIST, last]
@@ -214,7 +214,7 @@ def key_now(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> float
     return f.key(job_row(c, j, q, i, now), now, f.p)
 
 
-@inner
+@hot
 def outranks(level: int, key: float, i: int, level2: int, key2: float, i2: int) -> bool:
     """Whether (level, key, i) is the better rank."""
     if level != level2:

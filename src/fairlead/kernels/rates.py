@@ -35,10 +35,10 @@ from fairlead.kernels.columns import (
     Queue,
 )
 from fairlead.kernels.events import END, note_stale, push_event
-from fairlead.kernels.jit import inner
+from fairlead.kernels.jit import hot, inner
 
 
-@inner
+@hot
 def set_due(j: Jobs, q: Queue, i: int) -> None:
     """When the present run ends, from J_SINCE, at its present rate."""
     left = j.floats[J_LEFT, i]
