@@ -22,7 +22,7 @@ from fairlead.kernels.columns import (
     Queue,
     TenantFunction,
 )
-from fairlead.kernels.jit import compiled_as, f8, i8
+from fairlead.kernels.jit import compiled_as, f8, i8, int64
 from fairlead.kernels.moves import give_back, hold, start, suspend
 from fairlead.kernels.nodes import change_held
 from fairlead.kernels.ranks import leave_class
@@ -41,7 +41,7 @@ def act(
         give_back(c, j, q, log, i, now)
         suspend(c, j, q, log, i, now, reason, f)
         return 0
-    k = j.ints[K_CLASS, i]
+    k = int64(j.ints[K_CLASS, i])
     s = q.classes[C_SHAPE, k]
     at = q.counter[G_IDS]
     for g in range(ids.shape[0]):

@@ -80,27 +80,24 @@ BLOCKED_SPACE = 1
 BLOCKED_QUOTA = 2
 
 # -- job columns: floats ----------------------------------------------------------------------------------------------
-J_LEFT = 0  #: work that remains
-J_SINCE = 1  #: running: when progress is counted from (start cost over); waiting: since when
-J_DUE = 2  #: when its end is due, if nothing changes
+J_DONE = 0  #: work done in runs that were cut short; what remains is the job's work less this
+J_SINCE = 1  #: running: when progress is counted from (start cost over); waiting again: since when
+J_DUE = 2  #: when its end is due, if nothing changes; when it finished, once it has
 J_KEY = 3  #: rank key, as of its last evaluation
-J_FIRST = 4  #: first start, NEVER before it
-J_FINISH = 5
-J_RAN = 6  #: seconds of progress
-J_HELD = 7  #: seconds on GPUs, costs included
-J_BEGUN = 8  #: when the present run began
+J_FIRST = 4  #: first start, once there was one
+J_MARK = 5  #: J_RAN at the policy's last reset
+J_RAN = 6  #: seconds of progress in runs that were cut short
+J_HELD = 7  #: seconds on GPUs in runs that were cut short, costs included
+J_BEGUN = 8  #: when the present run began, if it is not the first
 J_ORDER = 9  #: place among running jobs of its lane: key less drift times now
-J_MARK = 10  #: J_RAN at the policy's last reset
-J_TIMER = 11  #: when the policy wants its key looked at, NEVER if not
+J_ESTIMATE = 10  #: where R_ESTIMATES; else its work
+J_TIMER = 11  #: when the policy wants its key looked at, 0 if not
 J_RATE = 12
 J_STAKE = 13  #: work that remained when the present attempt began
 J_FAILS = 14  #: work that remains when the present attempt fails, below 0 if it does not
 J_EXPECT = 15  #: expected end of the present run, by its estimate
-J_SUBMIT = 16
-J_WORK = 17
-J_ESTIMATE = 18
-J_GIB = 19  #: GPU memory
-JOB_FLOATS = 20
+J_GIB = 16  #: GPU memory
+JOB_FLOATS = 17
 
 # -- job columns: integers ----------------------------------------------------------------------------------------------
 K_STATE = 0
@@ -108,7 +105,7 @@ K_ALLOC = 1  #: where its GPUs begin in gpu_ids
 K_STARTS = 2
 K_PREEMPTS = 3
 K_LEVEL = 4
-K_CHILD = 5  #: heap links (a job is in at most one heap: waiting in its class, or running in its lane)
+K_CHILD = 5  #: heap links, 0 or job + 1 (a job is in one heap at most: waiting in its class, or running in its lane)
 K_NEXT = 6
 K_PREV = 7
 K_ATTEMPT = 8  #: failed attempts so far
@@ -182,7 +179,9 @@ R_LISTED = COUNTERS + 16  #: the list of running jobs is kept
 R_SPANS = COUNTERS + 17  #: where in a row of rates the factors by span begin
 R_SEATS = COUNTERS + 18  #: and those by co-tenants
 R_SEAT_COUNT = COUNTERS + 19
-RULES = COUNTERS + 20
+R_ESTIMATES = COUNTERS + 20
+R_LEVELS = COUNTERS + 21
+RULES = COUNTERS + 22
 
 # -- rule floats -------------------------------------------------------------------------------------------------------------
 Q_QUANTUM = 0  #: 0: none
@@ -214,8 +213,10 @@ class Cluster(NamedTuple):
 class Jobs(NamedTuple):
     """What is known of each job, and what became of it."""
 
-    floats: F8
-    ints: I8
+    submit: F8
+    work: F8
+    floats: F8  #: columns that a run does not use are never touched, and cost nothing: 0 means "not yet" in all of them
+    ints: I4
 
 
 class Queue(NamedTuple):

@@ -23,6 +23,7 @@ from fairlead.kernels.columns import (
     K_LANE,
     K_LEVEL,
     K_NEXT,
+    K_PREV,
     K_RUNLIST,
     K_SCRATCH,
     K_STARTS,
@@ -51,7 +52,7 @@ from fairlead.kernels.columns import (
     Plug,
     Queue,
 )
-from fairlead.kernels.jit import hot, inner
+from fairlead.kernels.jit import hot, inner, int64
 from fairlead.kernels.moves import (
     hold,
     release,
@@ -90,10 +91,10 @@ def best_class(j: Jobs, q: Queue, strict: bool) -> int:
         if best >= 0:
             if group > best_group:
                 continue
-            if group == best_group and outranks(level, key, best_job, j.ints[K_LEVEL, i], j.floats[J_KEY, i], i):
+            if group == best_group and outranks(level, key, best_job, int64(j.ints[K_LEVEL, i]), j.floats[J_KEY, i], i):
                 continue
         best, best_job, best_group = k, i, group
-        level, key = j.ints[K_LEVEL, i], j.floats[J_KEY, i]
+        level, key = int64(j.ints[K_LEVEL, i]), j.floats[J_KEY, i]
     return best
 
 
@@ -126,28 +127,28 @@ def could_help(c: Cluster, q: Queue, log: Log, s: int, left: int, at: int) -> bo
 def displace(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) -> int:
     """Release running jobs that rank below job i, worst first, until it fits: the rows of its pick, or -1 with all undone.
 
-    On success the released jobs are j.ints[K_SCRATCH, :count], worst first, still marked running; count is in q.victims' last cell.
+    On success the released jobs are the first G_VICTIMS of K_SCRATCH, worst first, still marked running.
     """
-    k = j.ints[K_CLASS, i]
+    k = int64(j.ints[K_CLASS, i])
     s = q.classes[C_SHAPE, k]
-    mine, my_level = j.floats[J_KEY, i], j.ints[K_LEVEL, i]
+    mine, my_level = j.floats[J_KEY, i], int64(j.ints[K_LEVEL, i])
     count, rows = 0, -1
     while rows < 0:
         v = worst_running(c, j, q, now, f)
-        if v < 0 or not outranks(my_level, mine, i, j.ints[K_LEVEL, v], key_now(c, j, q, v, now, f), v):
+        if v < 0 or not outranks(my_level, mine, i, int64(j.ints[K_LEVEL, v]), key_now(c, j, q, v, now, f), v):
             break
         leave_lane(q, j, v)
         release(c, j, q, log, v)
         j.ints[K_SCRATCH, count] = v
         count += 1
         helps = q.counter[R_QUOTAS] != 0 or could_help(
-            c, q, log, s, q.classes[C_SHAPE, j.ints[K_CLASS, v]], j.ints[K_ALLOC, v]
+            c, q, log, s, q.classes[C_SHAPE, int64(j.ints[K_CLASS, v])], int64(j.ints[K_ALLOC, v])
         )
         if helps and within_quota(c, q, k):
-            rows = f.place(c, s, q.counter[R_SEED], i, j.ints[K_STARTS, i], f.pp)
+            rows = f.place(c, s, q.counter[R_SEED], i, int64(j.ints[K_STARTS, i]), f.pp)
     if rows < 0:
         for x in range(count - 1, -1, -1):
-            put_back(c, j, q, log, j.ints[K_SCRATCH, x])
+            put_back(c, j, q, log, int64(j.ints[K_SCRATCH, x]))
     q.counter[G_VICTIMS] = count
     return rows
 
@@ -155,11 +156,11 @@ def displace(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plu
 @inner
 def put_back(c: Cluster, j: Jobs, q: Queue, log: Log, v: int) -> None:
     """A released job runs on as if nothing had been."""
-    k = j.ints[K_CLASS, v]
-    at = j.ints[K_ALLOC, v]
+    k = int64(j.ints[K_CLASS, v])
+    at = int64(j.ints[K_ALLOC, v])
     change_held(c, q.classes[C_SHAPE, k], log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
     hold(c, q, log, v, k, at, 1)
-    lane = j.ints[K_LANE, v]  # the one it left; J_ORDER is as it was
+    lane = int64(j.ints[K_LANE, v])  # the one it left; J_ORDER is as it was
     q.classes[L_ROOT, lane] = heap_push(j, q.classes[L_ROOT, lane], v, True)
 
 
@@ -167,10 +168,10 @@ def put_back(c: Cluster, j: Jobs, q: Queue, log: Log, v: int) -> None:
 def start_picked(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, rows: int, now: float, f: Plug) -> None:
     """Start waiting job i on what the placer has picked."""
     leave_class(j, q, i)
-    s = q.classes[C_SHAPE, j.ints[K_CLASS, i]]
+    s = q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])]
     at = q.counter[G_IDS]
     written = take_pick(c, s, rows, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0, log.gpu_ids, at)
-    hold(c, q, log, i, j.ints[K_CLASS, i], at, 1)
+    hold(c, q, log, i, int64(j.ints[K_CLASS, i]), at, 1)
     start(c, j, q, log, i, now, at, written, f)
 
 
@@ -179,17 +180,17 @@ def start_displacing(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, rows: int,
     """Start job i on its pick; of the released jobs, best first, those run on whose GPUs are still free."""
     count = q.counter[G_VICTIMS]
     leave_class(j, q, i)
-    k = j.ints[K_CLASS, i]
+    k = int64(j.ints[K_CLASS, i])
     s = q.classes[C_SHAPE, k]
     shares, demands = q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0
     at = q.counter[G_IDS]
     written = take_pick(c, s, rows, shares, demands, log.gpu_ids, at)
     hold(c, q, log, i, k, at, 1)
     for x in range(count - 1, -1, -1):
-        v = j.ints[K_SCRATCH, x]
-        kv = j.ints[K_CLASS, v]
+        v = int64(j.ints[K_SCRATCH, x])
+        kv = int64(j.ints[K_CLASS, v])
         sv = q.classes[C_SHAPE, kv]
-        if within_quota(c, q, kv) and all_free(c, sv, log.gpu_ids, j.ints[K_ALLOC, v], demands):
+        if within_quota(c, q, kv) and all_free(c, sv, log.gpu_ids, int64(j.ints[K_ALLOC, v]), demands):
             put_back(c, j, q, log, v)
             j.ints[K_SCRATCH, x] = -1
         else:
@@ -198,9 +199,11 @@ def start_displacing(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, rows: int,
                 rerate_neighbours(c, j, q, log, v, now)
     start(c, j, q, log, i, now, at, written, f)
     for x in range(count - 1, -1, -1):
-        v = j.ints[K_SCRATCH, x]
+        v = int64(j.ints[K_SCRATCH, x])
         if v >= 0:
-            reopen_around(c, j, q, log, q.classes[C_SHAPE, j.ints[K_CLASS, v]], j.ints[K_ALLOC, v], now, f)
+            reopen_around(
+                c, j, q, log, q.classes[C_SHAPE, int64(j.ints[K_CLASS, v])], int64(j.ints[K_ALLOC, v]), now, f
+            )
 
 
 @inner
@@ -209,7 +212,8 @@ def refresh_running(c: Cluster, j: Jobs, q: Queue, as_of: float, f: Plug) -> Non
     for lane in range(q.counter[G_LANES]):
         q.classes[L_ROOT, lane] = -1
     for r in range(q.counter[G_LISTED]):
-        i = j.ints[K_RUNLIST, r]
+        i = int64(j.ints[K_RUNLIST, r])
+        j.ints[K_CHILD, i] = j.ints[K_NEXT, i] = j.ints[K_PREV, i] = 0
         rerank(c, j, q, i, as_of, f)
         enter_lane(q, j, i, as_of, 0.0)
 
@@ -226,16 +230,17 @@ def refresh_waiting(c: Cluster, j: Jobs, q: Queue, now: float, f: Plug) -> None:
         count = 1
         seen = 0
         while seen < count:
-            i = j.ints[K_SCRATCH, seen]
+            i = int64(j.ints[K_SCRATCH, seen])
             seen += 1
-            kid = j.ints[K_CHILD, i]
-            while kid >= 0:
-                j.ints[K_SCRATCH, count] = kid
+            kid = int64(j.ints[K_CHILD, i])
+            while kid > 0:
+                j.ints[K_SCRATCH, count] = kid - 1
                 count += 1
-                kid = j.ints[K_NEXT, kid]
+                kid = int64(j.ints[K_NEXT, kid - 1])
         root = -1
         for x in range(count):
-            i = j.ints[K_SCRATCH, x]
+            i = int64(j.ints[K_SCRATCH, x])
+            j.ints[K_CHILD, i] = j.ints[K_NEXT, i] = j.ints[K_PREV, i] = 0
             rerank(c, j, q, i, now, f)
             root = heap_push(j, root, i, False)
         q.classes[C_ROOT, k] = root
@@ -266,7 +271,7 @@ def walk(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> int:
         rows = -1
         in_quota = within_quota(c, q, k)
         if in_quota:
-            rows = f.place(c, s, q.counter[R_SEED], i, j.ints[K_STARTS, i], f.pp)
+            rows = f.place(c, s, q.counter[R_SEED], i, int64(j.ints[K_STARTS, i]), f.pp)
         if rows >= 0:
             start_picked(c, j, q, log, i, rows, now, f)
         else:

@@ -12,7 +12,6 @@ from fairlead.kernels.columns import (
     G_IDS,
     G_LISTED,
     I8,
-    J_ESTIMATE,
     J_EXPECT,
     J_RAN,
     K_ALLOC,
@@ -37,10 +36,10 @@ from fairlead.kernels.columns import (
     Queue,
 )
 from fairlead.kernels.decide import best_class, within_quota
-from fairlead.kernels.jit import inner
+from fairlead.kernels.jit import inner, int64
 from fairlead.kernels.moves import hold, start, start_cost
 from fairlead.kernels.nodes import change_held, take_pick
-from fairlead.kernels.ranks import enter_class, leave_class, rank_tenant
+from fairlead.kernels.ranks import enter_class, estimate_of, leave_class, rank_tenant
 from fairlead.kernels.scratch import heap_scratch, pop_scratch
 
 
@@ -64,7 +63,7 @@ def copy_state(c: Cluster, shadow: Cluster) -> None:
 @inner
 def reserve(shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int, now: float, f: Plug) -> float:
     """Release running jobs from the shadow in order of expected end until the head fits there: when that is."""
-    k = j.ints[K_CLASS, head]
+    k = int64(j.ints[K_CLASS, head])
     s, t = q.classes[C_SHAPE, k], q.classes[C_TENANT, k]
     shares, demands = q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0
     spare = NEVER
@@ -73,17 +72,17 @@ def reserve(shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int, now: float,
     need = shadow.shape[S_GPUS, s] * shadow.shape[S_MILLI, s]
     running = q.counter[G_LISTED]
     for r in range(running):
-        j.ints[K_SCRATCH, r] = j.ints[K_RUNLIST, r]
+        j.ints[K_SCRATCH, r] = int64(j.ints[K_RUNLIST, r])
     heap_scratch(j, running, now, True)
     while running > 0:
         v = pop_scratch(j, running, now, True)
         running -= 1
-        kv = j.ints[K_CLASS, v]
+        kv = int64(j.ints[K_CLASS, v])
         sv = q.classes[C_SHAPE, kv]
-        change_held(shadow, sv, log.gpu_ids, j.ints[K_ALLOC, v], False, shares, demands)
+        change_held(shadow, sv, log.gpu_ids, int64(j.ints[K_ALLOC, v]), False, shares, demands)
         if q.classes[C_TENANT, kv] == t:
             spare += shadow.shape[S_GPUS, sv] * shadow.shape[S_MILLI, sv]
-        if need <= spare and f.place(shadow, s, q.counter[R_SEED], head, j.ints[K_STARTS, head], f.pp) >= 0:
+        if need <= spare and f.place(shadow, s, q.counter[R_SEED], head, int64(j.ints[K_STARTS, head]), f.pp) >= 0:
             return max(j.floats[J_EXPECT, v], now)
     return NEVER
 
@@ -93,7 +92,7 @@ def backfill(c: Cluster, shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int
     """Start, in rank order behind the head, whatever fits now and does not delay it."""
     copy_state(c, shadow)
     at_time = reserve(shadow, j, q, log, head, now, f)
-    head_shape = q.classes[C_SHAPE, j.ints[K_CLASS, head]]
+    head_shape = q.classes[C_SHAPE, int64(j.ints[K_CLASS, head])]
     shares, demands = q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0
     held_back = 0
     while True:
@@ -103,18 +102,18 @@ def backfill(c: Cluster, shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int
         i = q.classes[C_ROOT, k]
         s = q.classes[C_SHAPE, k]
         in_quota = within_quota(c, q, k)
-        rows = f.place(c, s, q.counter[R_SEED], i, j.ints[K_STARTS, i], f.pp) if in_quota else -1
+        rows = f.place(c, s, q.counter[R_SEED], i, int64(j.ints[K_STARTS, i]), f.pp) if in_quota else -1
         if rows < 0:
             q.classes[C_BLOCKED, k] = BLOCKED_SPACE if in_quota else BLOCKED_QUOTA
             continue
         leave_class(j, q, i)
         at = q.counter[G_IDS]
         written = take_pick(c, s, rows, shares, demands, log.gpu_ids, at)
-        ends = now + start_cost(j, q, i) + j.floats[J_ESTIMATE, i] - j.floats[J_RAN, i]
+        ends = now + start_cost(j, q, i) + estimate_of(j, q, i) - j.floats[J_RAN, i]
         allowed = ends <= at_time
         if not allowed:
             change_held(shadow, s, log.gpu_ids, at, True, shares, demands)
-            allowed = f.place(shadow, head_shape, q.counter[R_SEED], head, j.ints[K_STARTS, head], f.pp) >= 0
+            allowed = f.place(shadow, head_shape, q.counter[R_SEED], head, int64(j.ints[K_STARTS, head]), f.pp) >= 0
             if not allowed:
                 change_held(shadow, s, log.gpu_ids, at, False, shares, demands)
         if allowed:
@@ -127,4 +126,4 @@ def backfill(c: Cluster, shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int
             j.ints[K_SCRATCH, held_back] = i
             held_back += 1
     for x in range(held_back):
-        enter_class(j, q, j.ints[K_SCRATCH, x], False)
+        enter_class(j, q, int64(j.ints[K_SCRATCH, x]), False)

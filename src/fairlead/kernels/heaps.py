@@ -15,13 +15,13 @@ from fairlead.kernels.columns import (
     K_PREV,
     Jobs,
 )
-from fairlead.kernels.jit import hot, inner
+from fairlead.kernels.jit import hot, inner, int64
 
 
 @hot
 def above(j: Jobs, a: int, b: int, lane: bool) -> bool:
     """Whether job a stands above job b."""
-    la, lb = j.ints[K_LEVEL, a], j.ints[K_LEVEL, b]
+    la, lb = int64(j.ints[K_LEVEL, a]), int64(j.ints[K_LEVEL, b])
     if lane:
         if la != lb:
             return la > lb
@@ -40,53 +40,57 @@ def _meld(j: Jobs, a: int, b: int, lane: bool) -> int:
         a, b = b, a
     first = j.ints[K_CHILD, a]
     j.ints[K_NEXT, b] = first
-    if first >= 0:
-        j.ints[K_PREV, first] = b
-    j.ints[K_PREV, b] = a
-    j.ints[K_CHILD, a] = b
+    if first > 0:
+        j.ints[K_PREV, first - 1] = b + 1
+    j.ints[K_PREV, b] = a + 1
+    j.ints[K_CHILD, a] = b + 1
     return a
 
 
 @hot
 def heap_push(j: Jobs, root: int, a: int, lane: bool) -> int:
-    """The new root after adding job a."""
-    j.ints[K_CHILD, a] = -1
-    j.ints[K_NEXT, a] = -1
-    j.ints[K_PREV, a] = -1
+    """The new root after adding job a, whose links are all 0, as they are whenever a job is in no heap."""
     return a if root < 0 else _meld(j, root, a, lane)
+
+
+@inner
+def _gather(j: Jobs, first: int, lane: bool) -> int:
+    """One heap out of the siblings that begin with link `first`: melded in pairs, then from the last pair to the first."""
+    links = j.ints
+    kid = int64(first)
+    pairs = int64(0)
+    while kid > 0:
+        other = int64(links[K_NEXT, kid - 1])
+        if other == 0:
+            links[K_NEXT, kid - 1] = pairs
+            pairs = kid
+            break
+        after = int64(links[K_NEXT, other - 1])
+        links[K_NEXT, kid - 1] = 0
+        links[K_NEXT, other - 1] = 0
+        top = _meld(j, kid - 1, other - 1, lane)
+        links[K_NEXT, top] = pairs
+        pairs = top + 1
+        kid = after
+    top = pairs - 1
+    rest = int64(links[K_NEXT, top])
+    while rest > 0:
+        after = int64(links[K_NEXT, rest - 1])
+        top = _meld(j, top, rest - 1, lane)
+        rest = after
+    links[K_NEXT, top] = 0
+    links[K_PREV, top] = 0
+    return top
 
 
 @hot
 def heap_pop(j: Jobs, root: int, lane: bool) -> int:
-    """The new root after taking the root out: its children are melded in pairs, then the pairs from the last to the first."""
-    links = j.ints
-    kid = links[K_CHILD, root]
-    links[K_CHILD, root] = -1
-    if kid < 0:
-        return -1
-    pairs = -1
-    while kid >= 0:
-        other = links[K_NEXT, kid]
-        if other < 0:
-            links[K_NEXT, kid] = pairs
-            pairs = kid
-            break
-        after = links[K_NEXT, other]
-        links[K_NEXT, kid] = -1
-        links[K_NEXT, other] = -1
-        top = _meld(j, kid, other, lane)
-        links[K_NEXT, top] = pairs
-        pairs = top
-        kid = after
-    top = pairs
-    rest = links[K_NEXT, top]
-    while rest >= 0:
-        after = links[K_NEXT, rest]
-        top = _meld(j, top, rest, lane)
-        rest = after
-    links[K_NEXT, top] = -1
-    links[K_PREV, top] = -1
-    return top
+    """The new root after taking the root out, -1 if that was all."""
+    kid = j.ints[K_CHILD, root]
+    if kid == 0:
+        return int64(-1)
+    j.ints[K_CHILD, root] = 0
+    return _gather(j, int64(kid), lane)
 
 
 @inner
@@ -95,14 +99,14 @@ def heap_remove(j: Jobs, root: int, a: int, lane: bool) -> int:
     if a == root:
         return heap_pop(j, root, lane)
     links = j.ints
-    prev, after = links[K_PREV, a], links[K_NEXT, a]
-    if links[K_CHILD, prev] == a:
-        links[K_CHILD, prev] = after
+    prev, after = int64(links[K_PREV, a]), int64(links[K_NEXT, a])
+    if links[K_CHILD, prev - 1] == a + 1:
+        links[K_CHILD, prev - 1] = after
     else:
-        links[K_NEXT, prev] = after
-    if after >= 0:
-        links[K_PREV, after] = prev
-    links[K_NEXT, a] = -1
-    links[K_PREV, a] = -1
+        links[K_NEXT, prev - 1] = after
+    if after > 0:
+        links[K_PREV, after - 1] = prev
+    links[K_NEXT, a] = 0
+    links[K_PREV, a] = 0
     rest = heap_pop(j, a, lane)
     return root if rest < 0 else _meld(j, root, rest, lane)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 from numba import types
 from numba.core import config
 
@@ -104,6 +105,8 @@ def function_type(signature: Any) -> Any:
 
 
 f8, i8 = types.float64, types.int64
+#: widens what is read from an int32 column, so that functions are not compiled once per width
+int64 = np.int64
 
 
 if DISABLED:

@@ -26,7 +26,6 @@ from fairlead.kernels.columns import (
     J_MARK,
     J_RAN,
     J_SINCE,
-    J_SUBMIT,
     J_TIMER,
     K_ALLOC,
     K_CLASS,
@@ -62,7 +61,7 @@ from fairlead.kernels.columns import (
 from fairlead.kernels.decide import refresh_running, refresh_waiting, walk
 from fairlead.kernels.easy import backfill
 from fairlead.kernels.events import END, ID_MASK, NODE_DOWN, NODE_UP, TIMER, holds, pop_event, push_event
-from fairlead.kernels.jit import compiled, compiled_as, hot, i8, inner
+from fairlead.kernels.jit import compiled, compiled_as, hot, i8, inner, int64
 from fairlead.kernels.moves import (
     NODE_DOWN_ROW,
     NODE_UP_ROW,
@@ -100,8 +99,8 @@ def next_instant(j: Jobs, q: Queue) -> float:
     if q.counter[G_EVENTS] > 0:
         t = q.event_time[0]
     i = q.counter[G_NEXT]
-    if i < j.floats.shape[1] and j.floats[J_SUBMIT, i] < t:
-        t = j.floats[J_SUBMIT, i]
+    if i < j.floats.shape[1] and j.submit[i] < t:
+        t = j.submit[i]
     quantum = q.limit[Q_QUANTUM]
     if quantum > 0.0 and q.counter[R_PREEMPTS] != 0 and q.counter[G_WAITING] > 0 and t != NEVER:
         t = min(t, (math.floor(q.limit[Q_NOW] / quantum) + 1.0) * quantum)
@@ -113,7 +112,7 @@ def room_for_instant(c: Cluster, j: Jobs, q: Queue, log: Log, t: float) -> bool:
     """Whether everything that can happen at t has room in the log; notes how much it may take where not."""
     n = j.floats.shape[1]
     upto = q.counter[G_NEXT]
-    while upto < n and j.floats[J_SUBMIT, upto] == t:
+    while upto < n and j.submit[upto] == t:
         upto += 1
     arriving = upto - q.counter[G_NEXT]
     # each running job may end or be suspended once, each waiting or arriving one start once, a suspended one start again
@@ -146,9 +145,9 @@ def node_down(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, now: float, f: Pl
     write_row(log, q, now, NODE_DOWN_ROW, n, 0)
     hit = 0
     for r in range(q.counter[G_LISTED]):
-        i = j.ints[K_RUNLIST, r]
-        at = j.ints[K_ALLOC, i]
-        gpus = c.shape[S_GPUS, q.classes[C_SHAPE, j.ints[K_CLASS, i]]]
+        i = int64(j.ints[K_RUNLIST, r])
+        at = int64(j.ints[K_ALLOC, i])
+        gpus = c.shape[S_GPUS, q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])]]
         touched = gpus == 0 and log.gpu_ids[at] == -1 - n
         for g in range(at, at + gpus):
             touched = touched or c.gpu[U_NODE, log.gpu_ids[g]] == n
@@ -175,7 +174,7 @@ def node_up(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, now: float, f: Plug
 @inner
 def timer(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) -> None:
     """The moment the policy asked for: the job's rank is taken anew, its service forgotten where the policy says so."""
-    j.floats[J_TIMER, i] = NEVER
+    j.floats[J_TIMER, i] = 0.0
     waiting = j.ints[K_STATE, i] == WAITING
     if waiting:
         leave_class(j, q, i)
@@ -191,7 +190,7 @@ def timer(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) 
     elif q.counter[R_PREEMPTS] != 0:
         slope = f.drift(job_row(c, j, q, i, now), now, f.p) if q.counter[R_DRIFTS] != 0 else 0.0
         enter_lane(q, j, i, now, slope)
-        reopen_around(c, j, q, log, q.classes[C_SHAPE, j.ints[K_CLASS, i]], j.ints[K_ALLOC, i], now, f)
+        reopen_around(c, j, q, log, q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])], int64(j.ints[K_ALLOC, i]), now, f)
     set_timer(c, j, q, i, now, f)
 
 
@@ -215,9 +214,9 @@ def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> None
             node_up(c, j, q, log, i, now, f)
     n = j.floats.shape[1]
     i = q.counter[G_NEXT]
-    while i < n and j.floats[J_SUBMIT, i] == now:
+    while i < n and j.submit[i] == now:
         q.counter[G_SEEN] += 1
-        reason = q.classes[C_REASON, j.ints[K_CLASS, i]]
+        reason = q.classes[C_REASON, int64(j.ints[K_CLASS, i])]
         if reason != 0:
             refuse(log, j, q, i, now, reason)
         else:

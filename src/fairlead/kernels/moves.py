@@ -24,22 +24,19 @@ from fairlead.kernels.columns import (
     G_RUNNING,
     GIVEN_UP,
     J_BEGUN,
+    J_DONE,
     J_DUE,
-    J_ESTIMATE,
     J_EXPECT,
     J_FAILS,
-    J_FINISH,
     J_FIRST,
     J_GIB,
     J_HELD,
     J_KEY,
-    J_LEFT,
     J_RAN,
     J_RATE,
     J_SINCE,
     J_STAKE,
     J_TIMER,
-    J_WORK,
     K_ALLOC,
     K_ATTEMPT,
     K_CLASS,
@@ -65,6 +62,7 @@ from fairlead.kernels.columns import (
     R_DRIFTS,
     R_GATED,
     R_GROUPED,
+    R_LEVELS,
     R_LISTED,
     R_OWNERS,
     R_PREEMPTS,
@@ -97,12 +95,13 @@ from fairlead.kernels.columns import (
     Queue,
 )
 from fairlead.kernels.events import TIMER, note_stale, push_event
-from fairlead.kernels.jit import hot, inner
+from fairlead.kernels.jit import hot, inner, int64
 from fairlead.kernels.nodes import change_held
 from fairlead.kernels.ranks import (
     bring_use_up,
     enter_class,
     enter_lane,
+    estimate_of,
     fresh_row,
     gpu_part,
     job_row,
@@ -134,33 +133,34 @@ def write_row(log: Log, q: Queue, now: float, kind: int, subject: int, arg: int)
 @inner
 def set_timer(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
     """Ask the policy when it wants to look at the job again."""
-    if j.floats[J_TIMER, i] != NEVER:
+    if j.floats[J_TIMER, i] != 0.0:
         note_stale(j, q)
     due = f.wake(job_row(c, j, q, i, now), now, f.p)
-    # a moment that rounding puts in the past is now: it is looked at in the next instant at the earliest
-    j.floats[J_TIMER, i] = due if due > now or due == NEVER else math.nextafter(now, NEVER)
-    if due != NEVER:
-        push_event(q, j.floats[J_TIMER, i], (TIMER << 32) | i)
+    if due == NEVER:
+        j.floats[J_TIMER, i] = 0.0
+        return
+    # a moment that rounding puts in the past is the next instant that can be told from this one
+    due = max(due, math.nextafter(now, NEVER))
+    j.floats[J_TIMER, i] = due
+    push_event(q, due, (TIMER << 32) | i)
 
 
 @inner
 def rerank(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
     row = job_row(c, j, q, i, now)
-    j.ints[K_LEVEL, i] = int(f.level(row, now, f.p))
+    if q.counter[R_LEVELS] != 0:
+        j.ints[K_LEVEL, i] = int(f.level(row, now, f.p))
     j.floats[J_KEY, i] = f.key(row, now, f.p)
 
 
 @hot
 def arrive(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
-    row = fresh_row(c, j, q, i)
     j.ints[K_STATE, i] = WAITING
-    j.floats[J_LEFT, i] = j.floats[J_WORK, i]
-    j.floats[J_SINCE, i] = now
-    j.floats[J_FIRST, i] = NEVER
-    j.floats[J_TIMER, i] = NEVER
+    row = fresh_row(c, j, q, i)
     if q.limit[Q_FAILURES] > 0.0:
         begin_attempt(j, q, i)
-    j.ints[K_LEVEL, i] = int(f.level(row, now, f.p))
+    if q.counter[R_LEVELS] != 0:
+        j.ints[K_LEVEL, i] = int(f.level(row, now, f.p))
     j.floats[J_KEY, i] = f.key(row, now, f.p)
     enter_class(j, q, i, q.counter[R_PREEMPTS] != 0)
 
@@ -176,7 +176,7 @@ def refuse(log: Log, j: Jobs, q: Queue, i: int, now: float, reason: int) -> None
 @inner
 def begin_attempt(j: Jobs, q: Queue, i: int) -> None:
     """Settle whether the coming attempt fails, and at how much remaining work."""
-    left, k, seed = j.floats[J_LEFT, i], j.ints[K_ATTEMPT, i], q.counter[R_SEED]
+    left, k, seed = j.work[i] - j.floats[J_DONE, i], int64(j.ints[K_ATTEMPT, i]), q.counter[R_SEED]
     j.floats[J_STAKE, i] = left
     j.floats[J_FAILS, i] = -1.0
     if uniform(seed, i, k, 0) < q.limit[Q_FAILURES]:
@@ -211,7 +211,7 @@ def start_cost(j: Jobs, q: Queue, i: int) -> float:
 @hot
 def start(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, at: int, written: int, f: Plug) -> None:
     """Job i, no longer in its class, runs on the ids at log.gpu_ids[at:], already taken and held."""
-    k = j.ints[K_CLASS, i]
+    k = int64(j.ints[K_CLASS, i])
     s = q.classes[C_SHAPE, k]
     q.counter[G_IDS] = at + written
     j.ints[K_ALLOC, i] = at
@@ -220,11 +220,12 @@ def start(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, at: int, 
     if cost > 0.0:
         q.counter[G_COST_MS] += int(cost * gpu_part(c, s) * 1000.0)
     j.ints[K_STARTS, i] += 1
-    j.ints[K_RESUMES, i] = 0
-    j.floats[J_BEGUN, i] = now
     j.floats[J_SINCE, i] = now + cost
-    if j.floats[J_FIRST, i] == NEVER:
+    if int64(j.ints[K_STARTS, i]) == 1:
         j.floats[J_FIRST, i] = now
+    else:
+        j.floats[J_BEGUN, i] = now
+        j.ints[K_RESUMES, i] = 0
     q.counter[G_RUNNING] += 1
     if q.counter[R_RATES] != 0:
         j.floats[J_RATE, i] = rate_of(c, j, q, log, i)
@@ -233,7 +234,7 @@ def start(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, at: int, 
     write_row(log, q, now, START_ROW, i, at)
     if q.counter[R_LISTED] != 0:
         list_running(j, q, i)
-        j.floats[J_EXPECT, i] = now + cost + j.floats[J_ESTIMATE, i] - j.floats[J_RAN, i]
+        j.floats[J_EXPECT, i] = now + cost + estimate_of(j, q, i) - j.floats[J_RAN, i]
     if q.counter[R_PREEMPTS] != 0:
         if q.counter[R_CHANGES] != 0:
             rerank(c, j, q, i, now, f)
@@ -248,14 +249,14 @@ def outranked_space(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, i: int, now
     """GPUs of node n that are free or held by running jobs that job i outranks."""
     base = c.node[N_GPU0, n]
     space, last, last_below = c.node[N_FREE, n], -1, False
-    level, mine = j.ints[K_LEVEL, i], j.floats[J_KEY, i]
+    level, mine = int64(j.ints[K_LEVEL, i]), j.floats[J_KEY, i]
     for g in range(base, base + c.node[N_CAP, n]):
         owner = c.gpu[U_JOB, g]
         if owner < 0:
             continue
         if owner != last:
             last = owner
-            last_below = outranks(level, mine, i, j.ints[K_LEVEL, owner], key_now(c, j, q, owner, now, f), owner)
+            last_below = outranks(level, mine, i, int64(j.ints[K_LEVEL, owner]), key_now(c, j, q, owner, now, f), owner)
         if last_below:
             space += 1
     return space
@@ -321,8 +322,8 @@ def reopen_around(c: Cluster, j: Jobs, q: Queue, log: Log, s: int, at: int, now:
 @hot
 def release(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
     """Job i holds nothing any more. Nothing else of it changes, so decide.put_back undoes this exactly."""
-    k = j.ints[K_CLASS, i]
-    at = j.ints[K_ALLOC, i]
+    k = int64(j.ints[K_CLASS, i])
+    at = int64(j.ints[K_ALLOC, i])
     s = q.classes[C_SHAPE, k]
     change_held(c, s, log.gpu_ids, at, False, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
     hold(c, q, log, i, k, at, -1)
@@ -332,7 +333,7 @@ def release(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
 def give_back(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float) -> None:
     """Job i leaves its GPUs for good: tenants are charged up to now, neighbours speed up."""
     if q.counter[R_GROUPED] != 0:
-        bring_use_up(q, q.classes[C_TENANT, j.ints[K_CLASS, i]], now)
+        bring_use_up(q, q.classes[C_TENANT, int64(j.ints[K_CLASS, i])], now)
     release(c, j, q, log, i)
     if q.counter[R_RATES] != 0:
         rerate_neighbours(c, j, q, log, i, now)
@@ -341,16 +342,16 @@ def give_back(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float) -> No
 @inner
 def settle(j: Jobs, q: Queue, i: int, now: float) -> None:
     """Write down what a run that ends now has done."""
-    left, ran = progress(j, q, i, now)
-    j.floats[J_LEFT, i] = left
+    done, ran = progress(j, q, i, now)
+    j.floats[J_DONE, i] = done
     j.floats[J_RAN, i] = ran
-    j.floats[J_HELD, i] += now - j.floats[J_BEGUN, i]
+    j.floats[J_HELD, i] += now - j.floats[J_FIRST if int64(j.ints[K_STARTS, i]) == 1 else J_BEGUN, i]
 
 
 @hot
 def drop_timer(j: Jobs, q: Queue, i: int) -> None:
-    if q.counter[R_TIMERS] != 0 and j.floats[J_TIMER, i] != NEVER:
-        j.floats[J_TIMER, i] = NEVER
+    if q.counter[R_TIMERS] != 0 and j.floats[J_TIMER, i] != 0.0:
+        j.floats[J_TIMER, i] = 0.0
         note_stale(j, q)
 
 
@@ -386,18 +387,18 @@ def suspend(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, reason:
 @inner
 def lose_work(c: Cluster, j: Jobs, q: Queue, i: int) -> None:
     """Back to the last checkpoint."""
-    done = j.floats[J_WORK, i] - j.floats[J_LEFT, i]
+    done = j.floats[J_DONE, i]
     kept = 0.0
     if q.limit[Q_CHECKPOINT] > 0.0:
         kept = math.floor(done / q.limit[Q_CHECKPOINT]) * q.limit[Q_CHECKPOINT]
-    q.counter[G_LOST_MS] += int((done - kept) * gpu_part(c, q.classes[C_SHAPE, j.ints[K_CLASS, i]]) * 1000.0)
-    j.floats[J_LEFT, i] = j.floats[J_WORK, i] - kept
+    q.counter[G_LOST_MS] += int((done - kept) * gpu_part(c, q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])]) * 1000.0)
+    j.floats[J_DONE, i] = kept
 
 
 @hot
 def end(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) -> None:
     """The run of job i ends as it was due: it has finished, or its attempt has failed."""
-    k = j.ints[K_CLASS, i]
+    k = int64(j.ints[K_CLASS, i])
     s = q.classes[C_SHAPE, k]
     give_back(c, j, q, log, i, now)
     q.counter[G_RUNNING] -= 1
@@ -406,18 +407,16 @@ def end(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) ->
     if q.counter[R_LISTED] != 0:
         unlist_running(j, q, i)
     drop_timer(j, q, i)
-    at = j.ints[K_ALLOC, i]
-    j.floats[J_HELD, i] += now - j.floats[J_BEGUN, i]
-    j.floats[J_RAN, i] += max(now - j.floats[J_SINCE, i], 0.0)
+    at = int64(j.ints[K_ALLOC, i])
     if q.limit[Q_FAILURES] > 0.0 and j.floats[J_FAILS, i] >= 0.0:
-        j.floats[J_LEFT, i] = j.floats[J_FAILS, i]
+        settle(j, q, i, now)
+        j.floats[J_DONE, i] = j.work[i] - j.floats[J_FAILS, i]
         j.ints[K_ATTEMPT, i] += 1
-        attempts = j.ints[K_ATTEMPT, i]
+        attempts = int64(j.ints[K_ATTEMPT, i])
         lose_work(c, j, q, i)
         j.floats[J_DUE, i] = NEVER
         if attempts > q.counter[R_RETRIES]:
             j.ints[K_STATE, i] = GIVEN_UP
-            j.floats[J_FINISH, i] = now
             q.counter[G_LIVE] -= 1
             write_row(log, q, now, GIVE_UP_ROW, i, attempts)
         else:
@@ -426,8 +425,6 @@ def end(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) ->
             wait_again(c, j, q, i, now, f)
     else:
         j.ints[K_STATE, i] = DONE
-        j.floats[J_LEFT, i] = 0.0
-        j.floats[J_FINISH, i] = now
         q.counter[G_LIVE] -= 1
         q.counter[G_DONE] += 1
         write_row(log, q, now, FINISH_ROW, i, 0)
@@ -437,8 +434,8 @@ def end(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) ->
 @inner
 def kill(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, n: int, now: float, f: Plug) -> None:
     """Node n took running job i with it."""
-    k = j.ints[K_CLASS, i]
-    at = j.ints[K_ALLOC, i]
+    k = int64(j.ints[K_CLASS, i])
+    at = int64(j.ints[K_ALLOC, i])
     give_back(c, j, q, log, i, now)
     q.counter[G_RUNNING] -= 1
     if q.counter[R_PREEMPTS] != 0:

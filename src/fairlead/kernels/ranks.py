@@ -16,23 +16,22 @@ from fairlead.kernels.columns import (
     G_LISTED,
     G_READY,
     G_WAITING,
+    J_DONE,
     J_ESTIMATE,
     J_FIRST,
     J_KEY,
-    J_LEFT,
     J_MARK,
     J_ORDER,
     J_RAN,
     J_RATE,
     J_SINCE,
-    J_SUBMIT,
-    J_WORK,
     K_CLASS,
     K_LANE,
     K_LEVEL,
     K_PRIORITY,
     K_RUNLIST,
     K_RUNPOS,
+    K_STARTS,
     K_STATE,
     L_ROOT,
     LIMITS,
@@ -40,6 +39,7 @@ from fairlead.kernels.columns import (
     Q_HALF_LIFE,
     Q_TOTALS,
     R_DRIFTS,
+    R_ESTIMATES,
     R_RATES,
     RUNNING,
     S_GPUS,
@@ -60,7 +60,7 @@ from fairlead.kernels.columns import (
     TenantRow,
 )
 from fairlead.kernels.heaps import heap_pop, heap_push, heap_remove
-from fairlead.kernels.jit import compiled, compiled_hot, hot, inner
+from fairlead.kernels.jit import compiled, compiled_hot, hot, inner, int64
 
 LN2 = math.log(2.0)
 
@@ -73,29 +73,36 @@ def gpu_part(c: Cluster, s: int) -> float:
 
 @compiled_hot
 def progress(j: Jobs, q: Queue, i: int, now: float) -> tuple[float, float]:
-    """Work left and seconds of progress of a running job at `now`."""
+    """Work done and seconds of progress of a running job at `now`."""
     dt = now - j.floats[J_SINCE, i]
     if dt <= 0.0:
-        return j.floats[J_LEFT, i], j.floats[J_RAN, i]
+        return j.floats[J_DONE, i], j.floats[J_RAN, i]
     rate = j.floats[J_RATE, i] if q.counter[R_RATES] != 0 else 1.0
-    return j.floats[J_LEFT, i] - dt * rate, j.floats[J_RAN, i] + dt
+    return j.floats[J_DONE, i] + dt * rate, j.floats[J_RAN, i] + dt
+
+
+@hot
+def estimate_of(j: Jobs, q: Queue, i: int) -> float:
+    return j.floats[J_ESTIMATE, i] if q.counter[R_ESTIMATES] != 0 else j.work[i]
 
 
 @compiled
 def job_row(c: Cluster, j: Jobs, q: Queue, i: int, now: float) -> JobRow:
-    k = j.ints[K_CLASS, i]
-    left, ran, waiting, first = j.floats[J_LEFT, i], j.floats[J_RAN, i], 0.0, j.floats[J_FIRST, i]
+    k = int64(j.ints[K_CLASS, i])
+    done, ran, waiting, first = j.floats[J_DONE, i], j.floats[J_RAN, i], 0.0, NEVER
+    if int64(j.ints[K_STARTS, i]) > 0:
+        first = j.floats[J_FIRST, i]
     running = j.ints[K_STATE, i] == RUNNING
     if running:
-        left, ran = progress(j, q, i, now)
+        done, ran = progress(j, q, i, now)
     else:
-        waiting = now - j.floats[J_SINCE, i]
+        waiting = now - (j.floats[J_SINCE, i] if int64(j.ints[K_STARTS, i]) > 0 else j.submit[i])
     return JobRow(
-        j.floats[J_SUBMIT, i],
-        j.floats[J_WORK, i],
-        j.floats[J_ESTIMATE, i],
+        j.submit[i],
+        j.work[i],
+        estimate_of(j, q, i),
         gpu_part(c, q.classes[C_SHAPE, k]),
-        left,
+        j.work[i] - done,
         ran - j.floats[J_MARK, i],
         first,
         waiting,
@@ -108,13 +115,13 @@ def job_row(c: Cluster, j: Jobs, q: Queue, i: int, now: float) -> JobRow:
 @hot
 def fresh_row(c: Cluster, j: Jobs, q: Queue, i: int) -> JobRow:
     """The row of a job that has just arrived: no column of its own is read."""
-    k = j.ints[K_CLASS, i]
+    k = int64(j.ints[K_CLASS, i])
     return JobRow(
-        j.floats[J_SUBMIT, i],
-        j.floats[J_WORK, i],
-        j.floats[J_ESTIMATE, i],
+        j.submit[i],
+        j.work[i],
+        estimate_of(j, q, i),
         gpu_part(c, q.classes[C_SHAPE, k]),
-        j.floats[J_WORK, i],
+        j.work[i],
         0.0,
         NEVER,
         0.0,
@@ -130,7 +137,7 @@ def fresh_row(c: Cluster, j: Jobs, q: Queue, i: int) -> JobRow:
 @hot
 def enter_class(j: Jobs, q: Queue, i: int, top_reopens: bool) -> None:
     """Job i waits. Where a new best job could do what the old one could not (preemption), its class is tried again."""
-    k = j.ints[K_CLASS, i]
+    k = int64(j.ints[K_CLASS, i])
     root = q.classes[C_ROOT, k]
     new = heap_push(j, root, i, False)
     q.classes[C_ROOT, k] = new
@@ -149,7 +156,7 @@ def enter_class(j: Jobs, q: Queue, i: int, top_reopens: bool) -> None:
 @hot
 def leave_class(j: Jobs, q: Queue, i: int) -> None:
     """Job i waits no more."""
-    k = j.ints[K_CLASS, i]
+    k = int64(j.ints[K_CLASS, i])
     root = q.classes[C_ROOT, k]
     root = heap_pop(j, root, False) if root == i else heap_remove(j, root, i, False)
     q.classes[C_ROOT, k] = root
@@ -178,7 +185,7 @@ def list_running(j: Jobs, q: Queue, i: int) -> None:
 @hot
 def unlist_running(j: Jobs, q: Queue, i: int) -> None:
     last = q.counter[G_LISTED] - 1
-    at, moved = j.ints[K_RUNPOS, i], j.ints[K_RUNLIST, last]
+    at, moved = int64(j.ints[K_RUNPOS, i]), int64(j.ints[K_RUNLIST, last])
     j.ints[K_RUNLIST, at] = moved
     j.ints[K_RUNPOS, moved] = at
     q.counter[G_LISTED] = last
@@ -202,7 +209,7 @@ def enter_lane(q: Queue, j: Jobs, i: int, now: float, drift: float) -> None:
 
 @inner
 def leave_lane(q: Queue, j: Jobs, i: int) -> None:
-    lane = j.ints[K_LANE, i]
+    lane = int64(j.ints[K_LANE, i])
     q.classes[L_ROOT, lane] = heap_remove(j, q.classes[L_ROOT, lane], i, True)
 
 
@@ -232,7 +239,7 @@ def worst_running(c: Cluster, j: Jobs, q: Queue, now: float, f: Plug) -> int:
         i = q.classes[L_ROOT, lane]
         if i < 0:
             continue
-        its_key, its_level = key_now(c, j, q, i, now, f), j.ints[K_LEVEL, i]
+        its_key, its_level = key_now(c, j, q, i, now, f), int64(j.ints[K_LEVEL, i])
         if worst < 0 or outranks(level, value, worst, its_level, its_key, i):
             worst, level, value = i, its_level, its_key
     return worst

@@ -8,9 +8,9 @@ from __future__ import annotations
 from fairlead.kernels.columns import (
     C_SHAPE,
     I4,
+    J_DONE,
     J_DUE,
     J_FAILS,
-    J_LEFT,
     J_RAN,
     J_RATE,
     J_SINCE,
@@ -35,13 +35,13 @@ from fairlead.kernels.columns import (
     Queue,
 )
 from fairlead.kernels.events import END, note_stale, push_event
-from fairlead.kernels.jit import hot, inner
+from fairlead.kernels.jit import hot, inner, int64
 
 
 @hot
 def set_due(j: Jobs, q: Queue, i: int) -> None:
     """When the present run ends, from J_SINCE, at its present rate."""
-    left = j.floats[J_LEFT, i]
+    left = j.work[i] - j.floats[J_DONE, i]
     if q.limit[Q_FAILURES] > 0.0 and j.floats[J_FAILS, i] >= 0.0:
         left -= j.floats[J_FAILS, i]
     if q.counter[R_RATES] != 0:
@@ -80,8 +80,8 @@ def span_of(c: Cluster, ids: I4, at: int, gpus: int) -> int:
 
 @inner
 def rate_of(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> float:
-    s = q.classes[C_SHAPE, j.ints[K_CLASS, i]]
-    gpus, at, profile = c.shape[S_GPUS, s], j.ints[K_ALLOC, i], j.ints[K_PROFILE, i]
+    s = q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])]
+    gpus, at, profile = c.shape[S_GPUS, s], int64(j.ints[K_ALLOC, i]), int64(j.ints[K_PROFILE, i])
     if gpus == 0:
         return 1.0
     speed = q.rates[profile, c.node[N_TYPE, c.gpu[U_NODE, log.gpu_ids[at]]]]
@@ -100,10 +100,10 @@ def rate_of(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> float:
 @inner
 def rerate_neighbours(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float) -> None:
     """Job i came to its GPU or left it: those who share it run at other rates from now on, and end at other times."""
-    s = q.classes[C_SHAPE, j.ints[K_CLASS, i]]
+    s = q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])]
     if c.shape[S_MILLI, s] >= WHOLE:
         return
-    g = log.gpu_ids[j.ints[K_ALLOC, i]]
+    g = log.gpu_ids[int64(j.ints[K_ALLOC, i])]
     for s in range(U_SEATS, c.gpu.shape[0]):
         v = c.gpu[s, g]
         if v < 0 or v == i:
@@ -113,7 +113,7 @@ def rerate_neighbours(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: floa
             continue
         dt = now - j.floats[J_SINCE, v]
         if dt > 0.0:
-            j.floats[J_LEFT, v] -= dt * j.floats[J_RATE, v]
+            j.floats[J_DONE, v] += dt * j.floats[J_RATE, v]
             j.floats[J_RAN, v] += dt
             j.floats[J_SINCE, v] = now
         j.floats[J_RATE, v] = rate

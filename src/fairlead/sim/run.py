@@ -19,8 +19,8 @@ from fairlead.kernels.columns import (
     G_PREEMPTIONS,
     G_ROWS,
     G_SEEN,
-    GIVEN_UP,
-    J_FINISH,
+    J_BEGUN,
+    J_DUE,
     J_FIRST,
     J_HELD,
     K_ALLOC,
@@ -126,12 +126,13 @@ def _about(plugged: Plugged, options: Options, trace: Trace) -> dict[str, Any]:
 def _outcome(state: State) -> Outcome:
     """The same as folding the journal (a test holds them together), read off the columns that the core kept anyway."""
     status, floats, ints = state.jobs.ints[K_STATE], state.jobs.floats, state.jobs.ints
-    ended = (status == DONE) | (status == GIVEN_UP)
+    done = status == DONE
+    begun = np.where(ints[K_STARTS] == 1, floats[J_FIRST], floats[J_BEGUN])
     refused = status == REFUSED
     return Outcome(
         start_s=np.where(ints[K_STARTS] > 0, floats[J_FIRST], np.nan),
-        finish_s=np.where(ended, floats[J_FINISH], np.nan),
-        ran_s=floats[J_HELD],
+        finish_s=np.where(done, floats[J_DUE], np.nan),
+        ran_s=np.where(done, floats[J_HELD] + (floats[J_DUE] - begun), floats[J_HELD]),
         preemptions=ints[K_PREEMPTS],
         refused=np.where(refused, ints[K_ALLOC], 0).astype(np.int8),
     )

@@ -50,6 +50,7 @@ class Traits:
     by_tenant: bool = False
     changes: int = 0  #: 0 never, 1 while running, 2 always
     drifts: bool = False
+    levels: bool = False
     timers: bool = False
     quantum: float = 0.0
     half_life: float = 0.0

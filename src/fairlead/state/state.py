@@ -18,8 +18,6 @@ from fairlead.kernels.columns import (
     G_ROWS,
     J_ESTIMATE,
     J_GIB,
-    J_SUBMIT,
-    J_WORK,
     JOB_FLOATS,
     JOB_INTS,
     K_ALLOC,
@@ -44,8 +42,10 @@ from fairlead.kernels.columns import (
     R_DEMANDS,
     R_DRIFTS,
     R_EASY,
+    R_ESTIMATES,
     R_GATED,
     R_GROUPED,
+    R_LEVELS,
     R_LISTED,
     R_OWNERS,
     R_PLANNED,
@@ -167,7 +167,8 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     rule[R_DEMANDS] = jobs.cpu_milli is not None or jobs.memory_mib is not None
     rule[R_OWNERS] = traits.preempts and traits.fewest_nodes and not shares
     rule[R_RETRIES], rule[R_SEED], rule[R_RATES] = options.retries, options.seed, uneven
-    rule[R_PLANNED], rule[R_LISTED] = traits.planned, listed
+    rule[R_PLANNED], rule[R_LISTED], rule[R_LEVELS] = traits.planned, listed, traits.levels
+    rule[R_ESTIMATES] = jobs.estimate_s is not None
     lanes = layout.shape.shape[1] + 2
     limit = np.zeros(LIMITS + lanes)
     limit[Q_TOTALS : Q_TOTALS + 3] = totals(spec)
@@ -216,9 +217,9 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
 def _job_columns(jobs: JobInput, layout: Layout) -> Jobs:
     """Zeros cost nothing until they are written: a column that the run does not use stays untouched memory."""
     floats = np.zeros((JOB_FLOATS, len(jobs)))
-    ints = np.zeros((JOB_INTS, len(jobs)), np.int64)
-    floats[J_SUBMIT], floats[J_WORK] = jobs.submit_s, jobs.duration_s
-    floats[J_ESTIMATE] = jobs.duration_s if jobs.estimate_s is None else jobs.estimate_s
+    ints = np.zeros((JOB_INTS, len(jobs)), np.int32)
+    if jobs.estimate_s is not None:
+        floats[J_ESTIMATE] = jobs.estimate_s
     ints[K_CLASS] = layout.class_of
     if jobs.gpu_memory_gib is not None:
         floats[J_GIB] = jobs.gpu_memory_gib
@@ -226,7 +227,7 @@ def _job_columns(jobs: JobInput, layout: Layout) -> Jobs:
         ints[K_PRIORITY] = jobs.priority
     if jobs.profile is not None:
         ints[K_PROFILE] = jobs.profile
-    return Jobs(floats, ints)
+    return Jobs(jobs.submit_s, jobs.duration_s, floats, ints)
 
 
 def _tenants(spec: ClusterSpec, jobs: JobInput) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
