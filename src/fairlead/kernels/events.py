@@ -7,8 +7,10 @@ When more than half are stale the heap is rebuilt without them.
 from __future__ import annotations
 
 from fairlead.kernels.columns import (
+    F8,
     G_EVENTS,
     G_STALE,
+    I8,
     J_DUE,
     J_TIMER,
     K_STATE,
@@ -44,6 +46,12 @@ def push_event(q: Queue, time: float, code: int) -> None:
 
 
 @hot
+def _before(times: F8, codes: I8, a: int, b: int) -> bool:
+    # bitwise, so that it compiles to a selection: a branch on this is mispredicted every other time
+    return (times[a] < times[b]) | ((times[a] == times[b]) & (codes[a] < codes[b]))
+
+
+@hot
 def _settle(q: Queue, i: int, size: int, time: float, code: int) -> None:
     """Put (time, code) into the hole at i and below."""
     times, codes = q.event_time, q.event_code
@@ -51,11 +59,15 @@ def _settle(q: Queue, i: int, size: int, time: float, code: int) -> None:
         kid = (i << 2) + 1
         if kid >= size:
             break
-        best, t = kid, times[kid]
-        for other in range(kid + 1, min(kid + 4, size)):
-            u = times[other]
-            if u < t or (u == t and codes[other] < codes[best]):
-                best, t = other, u
+        if kid + 3 < size:
+            a = kid + 1 if _before(times, codes, kid + 1, kid) else kid
+            b = kid + 3 if _before(times, codes, kid + 3, kid + 2) else kid + 2
+            best = b if _before(times, codes, b, a) else a
+        else:
+            best = kid
+            for other in range(kid + 1, size):
+                best = other if _before(times, codes, other, best) else best
+        t = times[best]
         if t > time or (t == time and codes[best] >= code):
             break
         times[i] = t

@@ -92,7 +92,7 @@ ENDED, MORE, NEED_SPACE, WAKE = 0, 1, 2, 3
 @hot
 def next_instant(j: Jobs, q: Queue) -> float:
     """When something happens next, NEVER if nothing will."""
-    while q.counter[G_EVENTS] > 0 and not holds(j, q.event_time[0], q.event_code[0]):
+    while q.counter[G_STALE] > 0 and not holds(j, q.event_time[0], q.event_code[0]):
         pop_event(q)
         q.counter[G_STALE] -= 1
     t = NEVER
@@ -199,7 +199,7 @@ def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> None
     """Everything that happens at this instant, in its fixed order, before anything is decided."""
     while q.counter[G_EVENTS] > 0 and q.event_time[0] == now and (q.event_code[0] >> 32) < TIMER:
         code = q.event_code[0]
-        fine = holds(j, now, code)
+        fine = q.counter[G_STALE] == 0 or holds(j, now, code)
         pop_event(q)
         if not fine:
             q.counter[G_STALE] -= 1

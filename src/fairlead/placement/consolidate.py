@@ -17,7 +17,7 @@ from fairlead.kernels.columns import (
     WHOLE,
     Cluster,
 )
-from fairlead.kernels.jit import inner
+from fairlead.kernels.jit import hot, inner
 from fairlead.placement.base import Placer
 from fairlead.placement.scan import (
     can_take,
@@ -32,7 +32,7 @@ from fairlead.placement.scan import (
 )
 
 
-@inner
+@hot
 def largest_whole(c: Cluster, s: int, rest: int, nodes: int, rows: int) -> int:
     """The wholly free node of the largest capacity ≤ rest that leaves no more than the other nodes could hold."""
     best, best_cap = -1, 0
@@ -49,7 +49,7 @@ def largest_whole(c: Cluster, s: int, rest: int, nodes: int, rows: int) -> int:
     return best
 
 
-@inner
+@hot
 def strict(c: Cluster, s: int) -> int:
     rest, nodes = c.shape[S_GPUS, s], c.shape[S_NODES, s]
     rows = 0
@@ -99,7 +99,7 @@ def relaxed(c: Cluster, s: int, level: int, domain: int) -> int:
     return rows
 
 
-@inner
+@hot
 def enough_free(c: Cluster, s: int) -> bool:
     """Whether the eligible nodes together have as many free GPUs as the job needs."""
     free = 0

@@ -26,13 +26,13 @@ from fairlead.kernels.columns import (
     WHOLE,
     Cluster,
 )
-from fairlead.kernels.jit import inner
+from fairlead.kernels.jit import hot, inner
 from fairlead.kernels.nodes import part
 
 SPARE = 0  #: row of cluster.pick where a search leaves its node
 
 
-@inner
+@hot
 def room(c: Cluster, s: int, n: int, gpus: int) -> bool:
     """Whether node n has the CPU and memory that go with `gpus` GPUs of shape s."""
     of = c.shape[S_GPUS, s]
@@ -42,18 +42,18 @@ def room(c: Cluster, s: int, n: int, gpus: int) -> bool:
     )  # fmt: skip
 
 
-@inner
+@hot
 def wants(c: Cluster, s: int, kind: int) -> bool:
     """Whether shape s can run on GPUs of this type."""
     return c.shape[S_TYPE, s] < 0 or c.shape[S_TYPE, s] == kind
 
 
-@inner
+@hot
 def demanding(c: Cluster, s: int) -> bool:
     return c.shape[S_CPU, s] > 0 or c.shape[S_MEM, s] > 0
 
 
-@inner
+@hot
 def picked(c: Cluster, n: int, rows: int) -> bool:
     for r in range(rows):
         if c.pick[r, 0] == n:
@@ -61,7 +61,7 @@ def picked(c: Cluster, n: int, rows: int) -> bool:
     return False
 
 
-@inner
+@hot
 def first_at_level(c: Cluster, s: int, p: int, level: int, gpus: int, rows: int) -> int:
     """The first node of pool p with exactly `level` free GPUs, room for `gpus` of shape s, and not picked yet; -1 if none."""
     at, size = c.pool[P_BITS, p] + level * c.pool[P_STRIDE, p], c.pool[P_NODES, p]
@@ -79,7 +79,7 @@ def first_at_level(c: Cluster, s: int, p: int, level: int, gpus: int, rows: int)
     return -1
 
 
-@inner
+@hot
 def tightest(c: Cluster, s: int, gpus: int, rows: int) -> int:
     """The node with the least free GPUs that are at least `gpus`, not among the picked; -1 if none."""
     best, best_level = -1, 0
@@ -100,7 +100,7 @@ def tightest(c: Cluster, s: int, gpus: int, rows: int) -> int:
     return best
 
 
-@inner
+@hot
 def can_take(c: Cluster, s: int, n: int, rest: int) -> int:
     """How many GPUs of shape s node n could hold, at most `rest`; 0 where it is down or of another type."""
     if c.node[N_UP, n] == 0 or not wants(c, s, c.node[N_TYPE, n]):
@@ -112,14 +112,14 @@ def can_take(c: Cluster, s: int, n: int, rest: int) -> int:
     return g
 
 
-@inner
+@hot
 def pick_node(c: Cluster, row: int, n: int, gpus: int) -> None:
     c.pick[row, 0] = n
     c.pick[row, 1] = gpus
     c.pick[row, 2] = -1
 
 
-@inner
+@hot
 def cpu_only(c: Cluster, s: int) -> int:
     """A job of 0 GPUs goes to the first node with room."""
     for n in range(c.node.shape[1]):

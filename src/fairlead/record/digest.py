@@ -30,13 +30,18 @@ BLOCK = 1 << 16
 class RowDigest:
     """Feed it whenever there are more rows; rows that it has seen must not change any more."""
 
-    def __init__(self) -> None:
+    def __init__(self, jobs: JobTable) -> None:
+        self._jobs = hashlib.sha256()
         self._rows = hashlib.sha256()
         self._ids = hashlib.sha256()
         self._rows_done = 0
         self._ids_done = 0
-        self._thread: ThreadPoolExecutor | None = None
-        self._last: Future[None] | None = None
+        self._thread = ThreadPoolExecutor(1)
+        self._last: Future[None] = self._thread.submit(self._table, jobs)
+
+    def _table(self, jobs: JobTable) -> None:
+        for column, kind in ((jobs.submit_s, "<f8"), (jobs.gpus, "<i4"), (jobs.duration_s, "<f8")):
+            self._jobs.update(_bytes(column, kind))
 
     def feed(self, log: Rows, rows: int, ids: int) -> None:
         """Digest all whole blocks below these counts, in the background."""
@@ -44,8 +49,6 @@ class RowDigest:
         ids -= ids % BLOCK
         if rows == self._rows_done and ids == self._ids_done:
             return
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1)
         self._last = self._thread.submit(self._take, log, self._rows_done, rows, self._ids_done, ids)
         self._rows_done, self._ids_done = rows, ids
 
@@ -59,17 +62,12 @@ class RowDigest:
         for column in range(3):
             self._rows.update(_bytes(log.what[column, start:end], "<i4"))
 
-    def finish(self, log: Rows, rows: int, ids: int, jobs: JobTable) -> str:
+    def finish(self, log: Rows, rows: int, ids: int) -> str:
         """The digest of all rows, all GPU ids and the job table."""
-        if self._last is not None:
-            self._last.result()
-        if self._thread is not None:
-            self._thread.shutdown()
+        self._last.result()
+        self._thread.shutdown()
         self._take(log, self._rows_done, rows, self._ids_done, ids)
-        table = hashlib.sha256()
-        for column, kind in ((jobs.submit_s, "<f8"), (jobs.gpus, "<i4"), (jobs.duration_s, "<f8")):
-            table.update(_bytes(column, kind))
-        return hashlib.sha256(self._rows.digest() + self._ids.digest() + table.digest()).hexdigest()
+        return hashlib.sha256(self._rows.digest() + self._ids.digest() + self._jobs.digest()).hexdigest()
 
 
 def _bytes(column: npt.NDArray[np.generic], kind: str) -> memoryview:

@@ -14,6 +14,7 @@ from fairlead.core.plugs import Plugged, parse_choice, plug_in
 from fairlead.kernels.columns import (
     DONE,
     G_COST_MS,
+    G_DONE,
     G_IDS,
     G_LOST_MS,
     G_PREEMPTIONS,
@@ -84,7 +85,8 @@ def simulate(
     jobs = job_input(trace, spec, profiles, estimates=plugged.uses_estimates)
     state = new_state(spec, jobs, plugged.traits, options, profiles.rates(spec))
     judge_classes(state, plugged)
-    digest = RowDigest()
+    table = JobTable(jobs.submit_s, jobs.gpus, jobs.duration_s, jobs.share_milli, jobs.tenant, jobs.tenant_names)
+    digest = RowDigest(table)
 
     def watch(ended: int, total: int, at: State) -> None:
         digest.feed(at.log, int(at.counter[G_ROWS]), int(at.counter[G_IDS]))
@@ -93,7 +95,6 @@ def simulate(
 
     drive(state, plugged, watch)
     rows, ids = int(state.counter[G_ROWS]), int(state.counter[G_IDS])
-    table = JobTable(jobs.submit_s, jobs.gpus, jobs.duration_s, jobs.share_milli, jobs.tenant, jobs.tenant_names)
     journal = Journal(
         cluster=spec,
         jobs=table,
@@ -102,7 +103,7 @@ def simulate(
         job=state.log.what[1, :rows],
         arg=state.log.what[2, :rows],
         gpu_ids=state.log.gpu_ids[:ids],
-        sha256=digest.finish(state.log, rows, ids, table),
+        sha256=digest.finish(state.log, rows, ids),
         run=_about(plugged, options, trace),
     )
     return Run(
@@ -127,6 +128,15 @@ def _outcome(state: State) -> Outcome:
     """The same as folding the journal (a test holds them together), read off the columns that the core kept anyway."""
     status, floats, ints = state.jobs.ints[K_STATE], state.jobs.floats, state.jobs.ints
     done = status == DONE
+    if state.counter[G_DONE] == len(status) and state.counter[G_ROWS] == 2 * len(status):
+        # every job ran once, start to end: the columns are the answer as they are
+        return Outcome(
+            start_s=floats[J_FIRST],
+            finish_s=floats[J_DUE],
+            ran_s=floats[J_DUE] - floats[J_FIRST],
+            preemptions=ints[K_PREEMPTS],
+            refused=np.zeros(len(status), np.int8),
+        )
     begun = np.where(ints[K_STARTS] == 1, floats[J_FIRST], floats[J_BEGUN])
     refused = status == REFUSED
     return Outcome(
