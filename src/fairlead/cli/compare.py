@@ -1,0 +1,122 @@
+"""`fairlead sim compare`: several policies on one trace, side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairlead.cli.options import SimOptions, takes_sim_options
+from fairlead.cli.render import PLAIN_WIDTH, Output, OutputOption, console, emit, say
+from fairlead.cli.shared import ClusterOption, PlacerOption, SeedOption, TraceArgument, policy_names
+from fairlead.model.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from fairlead.cli.inputs import Source
+    from fairlead.cli.work import Done
+    from fairlead.model.cluster import ClusterSpec
+    from fairlead.record.metrics import Metrics
+    from fairlead.record.report import RunReport
+    from fairlead.sim.profiles import Profiles
+    from fairlead.state.rules import Options
+
+
+@takes_sim_options
+def compare(
+    trace: TraceArgument,
+    cluster: ClusterOption,
+    policy: Annotated[
+        list[str],
+        typer.Option(metavar="NAME[:KEY=VALUE,...]", help="A policy; repeat for each.", autocompletion=policy_names),
+    ] = [],  # noqa: B006  # typer copies it
+    policies: Annotated[str, typer.Option(metavar="A,B,...", help="The same, in one list.")] = "",
+    placer: PlacerOption = "consolidate",
+    placers: Annotated[str, typer.Option(metavar="A,B,...", help="Each policy with each of these placers.")] = "",
+    seed: SeedOption = 0,
+    output: OutputOption = Output.table,
+    html: Annotated[Path | None, typer.Option(metavar="F.html", help="A report with charts, in one file.")] = None,
+    *,
+    sim: SimOptions,
+) -> None:
+    """Run TRACE on a cluster under several policies and compare them; the first is what the others are measured by."""
+    from fairlead.cli.inputs import output_file, read_cluster, read_source, split_policies
+
+    chosen = [*policy, *split_policies(policies)]
+    if not chosen:
+        raise InputError("nothing to compare", accepts="--policy NAME, at least once, or --policies A,B")
+    spots = split_policies(placers) or [placer]
+    output_file(html)
+    source = read_source(trace, format=sim.format, skip_bad=sim.skip_bad, limit=sim.limit, seed=seed)
+    spec = read_cluster(cluster, sim.quota, source.trace)
+    pairs = [(one, spot) for one in chosen for spot in spots]
+    side = run_side_by_side(
+        source, spec, pairs, sim.options(spec, seed), sim.rates(), cluster=cluster, charts=html is not None
+    )
+    emit(side.results, output, side.table)
+    for line in dict.fromkeys(side.remarks):
+        say(line)
+    if html is not None:
+        side.write(html, workload=source.trace.source)
+        say(f"wrote {html}")
+
+
+class SideBySide:
+    """What is kept of each run once its journal has been let go."""
+
+    def __init__(self) -> None:
+        self.results: list[dict[str, Any]] = []
+        self.metrics: list[tuple[str, Metrics]] = []
+        self.reports: list[RunReport] = []
+        self.remarks: list[str] = []
+
+    def add(self, done: Done, cluster: str, *, charts: bool) -> None:
+        from fairlead.cli.refusals import refusals
+
+        metrics = done.metrics()
+        known = done.to_json(cluster)
+        more = {key: value for key, value in metrics.to_json().items() if key not in known}
+        self.results.append({**known, **more})
+        self.metrics.append((done.name, metrics))
+        if charts:
+            from fairlead.record.report import RunReport
+
+            self.reports.append(RunReport.fold(done.name, done.run.journal, metrics=metrics))
+        self.remarks += [f"{done.name}: {one.sentence}" for one in refusals(done.run.journal, done.run.outcome)]
+        self.remarks += [f"note: {note}" for note in done.notes]
+
+    def table(self) -> RenderableType:
+        from fairlead.record.tables import comparison_table
+
+        return comparison_table(self.metrics, width=min(console().width, 2 * PLAIN_WIDTH))
+
+    def write(self, path: Path, *, workload: str, title: str = "") -> None:
+        from fairlead.record.report import write_report
+
+        write_report(path, self.reports, workload=workload, title=title)
+
+
+def run_side_by_side(
+    source: Source,
+    spec: ClusterSpec,
+    pairs: list[tuple[str, str]],
+    options: Options,
+    profiles: Profiles,
+    *,
+    cluster: str,
+    charts: bool,
+) -> SideBySide:
+    from fairlead.cli.progress import progress_bar
+    from fairlead.cli.work import check_choices, run_once
+
+    # a misspelt last policy must not cost the runs of all before it
+    check_choices(pairs)
+    side = SideBySide()
+    with progress_bar([policy for policy, _ in pairs], len(source.trace)) as bars:
+        for policy, placer in pairs:
+            done = run_once(source, spec, policy, placer, options, profiles, bars.next())
+            side.add(done, cluster, charts=charts)
+            del done  # a journal of a million jobs is a hundred megabytes: one at a time
+    return side
