@@ -143,9 +143,9 @@ class ClusterState:
                 node.free_milli[gpu] += sign * ask.share_milli
             node.cpu_free += sign * cpu
             node.memory_free += sign * memory
-            held.gpu_milli -= sign * ask.share_milli * len(gpus)
-            held.cpu_milli -= sign * cpu
-            held.memory_mib -= sign * memory
+        held.gpu_milli -= sign * ask.gpu_milli
+        held.cpu_milli -= sign * ask.cpu_milli
+        held.memory_mib -= sign * ask.memory_mib
 
     def is_free(self, ask: Ask, placement: Placement) -> bool:
         """Whether the job could be at exactly this place now."""

@@ -185,7 +185,7 @@ def rack(request: Request) -> Counts | None:
         ]
         if enough:
             tightest = min(enough, key=lambda domain: sum(node.free for node in domain if node.up))
-            return consolidate_strictly(ask, tightest) or consolidate_loosely(ask, tightest)
+            return consolidate_loosely(ask, tightest)
     return None
 
 
@@ -235,12 +235,12 @@ def node_fragmentation(node: Node, trace_asks: list[Ask]) -> int:
 
 def unusable_milli(node: Node, ask: Ask) -> int:
     """How much of what is free here such a job can't use. A gang larger than the node counts as the node."""
+    if ask.gpus == 0:
+        return 0
     gpus = min(ask.gpus, node.capacity)
     suitable = [free for free in node.free_milli if free >= ask.share_milli]
     if not node.is_of_type(ask) or not node.has_room(ask, gpus) or len(suitable) < gpus:
         return sum(node.free_milli)
-    if ask.gpus == 0:
-        return 0
     return sum(free for free in node.free_milli if free < ask.share_milli)
 
 

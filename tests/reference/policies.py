@@ -33,6 +33,7 @@ class Policy:
     wake_s: Callable[[Job, float], float] = lambda job, now: math.inf
     """When the job's rank changes by itself, if nothing happens to it before; later than now."""
     promote: Callable[[Job, float], None] = lambda job, now: None
+    has_timers: bool = False
     """What the policy does to a waiting job at an instant, before the pass."""
 
 
@@ -79,7 +80,9 @@ class Tiresias:
             raise NotImplementedError("the Gittins variant is checked elsewhere")
 
     def policy(self) -> Policy:
-        return Policy(level=self.queue, key=first_start, preempt=True, wake_s=self.wake_s, promote=self.promote)
+        return Policy(
+            level=self.queue, key=first_start, preempt=True, wake_s=self.wake_s, promote=self.promote, has_timers=True
+        )
 
     def queue(self, job: Job, now: float) -> int:
         service = (job.ran_at(now) - job.ran_at_reset_s) * job.gpus

@@ -197,11 +197,8 @@ class Run:
 
     def refuse_all_that_wait(self) -> None:
         """Nothing can happen any more: what still waits will never run on the nodes that are left."""
-        left = ClusterState.empty(self.cluster)
-        for node in left.nodes:
-            node.up = self.state.nodes[node.index].up
         for job in self.in_state(State.WAITING):
-            self.refuse(job, self.why_never(job, left) or Reason.BEHIND_HEAD)
+            self.refuse(job, Reason.NOT_ENOUGH_FREE)
 
     def wait(self, job: Job) -> None:
         job.state = State.WAITING
@@ -257,6 +254,7 @@ class Run:
         job.suspended = True
         job.preemptions += 1
         self.wait(job)
+        self.ranks[job.index] = (self.policy.level(job, self.now), self.policy.key(job, self.now))
         self.record(EventKind.SUSPEND, job.index, Reason.OUTRANKED)
 
     def end(self, job: Job) -> None:
@@ -271,20 +269,22 @@ class Run:
         job.failed_attempts += 1
         if job.failed_attempts > self.options.retries:
             job.state = State.OVER
-            self.record(EventKind.GIVE_UP, job.index, job.attempt + 1)
+            self.record(EventKind.GIVE_UP, job.index, job.failed_attempts)
         else:
             self.lose_work(job)
+            job.attempt_open = False
             self.wait(job)
-            self.record(EventKind.FAIL, job.index, job.attempt + 1)
+            self.record(EventKind.FAIL, job.index, job.failed_attempts)
 
     def lose_work(self, job: Job) -> None:
-        """The attempt is over, and what was done since the last checkpoint is lost."""
+        """What was done since the last checkpoint is lost. An attempt that was to fail still fails at the same work."""
+        before_s = job.remaining_s
         kept_s = 0.0
         if self.options.checkpoint_s:
             done_s = job.duration_s - job.remaining_s
             kept_s = math.floor(done_s / self.options.checkpoint_s) * self.options.checkpoint_s
         job.remaining_s = job.duration_s - kept_s
-        job.attempt_open = False
+        job.until_failure_s += job.remaining_s - before_s
         job.suspended = False
 
     # Nodes
@@ -329,7 +329,7 @@ class Run:
         """Walk the jobs that wait, in rank order, including those that this walk suspends."""
         self.started_in_pass = set()
         self.ranks = {
-            job.index: (self.policy.level(job, self.now), self.policy.key(job, self.now))
+            job.index: (self.policy.level(job, self.rank_time()), self.policy.key(job, self.rank_time()))
             for job in [*self.in_state(State.WAITING), *self.in_state(State.RUNNING)]
         }
         walked: set[int] = set()
@@ -349,6 +349,13 @@ class Run:
                 return
             elif self.policy.easy:
                 reservation = self.reserve(job)
+
+    def rank_time(self) -> float:
+        """With a quantum, ranks are those of its last tick, unless the policy itself says when they change."""
+        quantum = self.policy.quantum
+        if not quantum or not self.policy.preempt or self.policy.has_timers:
+            return self.now
+        return math.floor(self.now / quantum) * quantum
 
     def fit(self, state: ClusterState, job: Job) -> Placement | None:
         if not state.quota_allows(job.ask):
@@ -423,7 +430,7 @@ class Run:
         """How long the job, as it stood at its start, is thought to run from there."""
         if self.policy.estimate == "given" and job.estimate_s is not None:
             return job.estimate_s
-        return job.remaining_s / rate
+        return job.remaining_s
 
     def backfill(self, job: Job, reservation: Reservation) -> None:
         """Start the job if it fits now and does not delay the reserved start."""

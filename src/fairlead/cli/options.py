@@ -25,30 +25,21 @@ H200 = (0.5, 0.56)
 _COST = re.compile(r"(?P<fixed>[\d.eE+-]+?)(?:\+(?P<per>[\d.]+)/GiB)?")
 _COST_FORM = "seconds (30), seconds + seconds/GiB (0.5+0.56/GiB), or h200"
 
-_TRACE, _COSTS, _FAULTS = "Trace", "Costs and rates", "Failures"
-
 
 @dataclass(frozen=True)
 class SimOptions:
     """As people write them; `options` and `profiles` give what the simulator takes."""
 
-    format: Annotated[
-        str | None, typer.Option(help="The trace's format, where its content does not tell.", rich_help_panel=_TRACE)
-    ] = None
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out rows that can't be read, and say so.", rich_help_panel=_TRACE)
-    ] = False
-    limit: Annotated[int | None, typer.Option(help="Only the first N jobs.", rich_help_panel=_TRACE)] = None
-    start_cost: Annotated[
-        float, typer.Option(metavar="S", help="Seconds that every first start takes.", rich_help_panel=_COSTS)
-    ] = 0.0
+    format: Annotated[str | None, typer.Option(help="The trace's format, where its content does not tell.")] = None
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out rows that can't be read, and say so.")] = False
+    limit: Annotated[int | None, typer.Option(help="Only the first N jobs.")] = None
+    start_cost: Annotated[float, typer.Option(metavar="S", help="Seconds that every first start takes.")] = 0.0
     preempt_cost: Annotated[
         str,
         typer.Option(
             metavar="S[+S/GiB]",
             help="What suspending and resuming take together: seconds, seconds + seconds/GiB of the job's GPU memory, "
             "or 'h200' (0.5+0.56/GiB, measured).",
-            rich_help_panel=_COSTS,
         ),
     ] = "0"
     profiles: Annotated[
@@ -56,30 +47,17 @@ class SimOptions:
         typer.Option(
             metavar="FILE",
             help="YAML, name: {speed: {TYPE: x}, locality: [...], sharing: [...], skew: x}.",
-            rich_help_panel=_COSTS,
         ),
     ] = None
-    job_failures: Annotated[
-        float, typer.Option(metavar="P", help="The chance that an attempt fails.", rich_help_panel=_FAULTS)
-    ] = 0.0
-    retries: Annotated[
-        int, typer.Option(metavar="N", help="Attempts after a failed first one.", rich_help_panel=_FAULTS)
-    ] = 0
+    job_failures: Annotated[float, typer.Option(metavar="P", help="The chance that an attempt fails.")] = 0.0
+    retries: Annotated[int, typer.Option(metavar="N", help="Attempts after a failed first one.")] = 0
     checkpoint: Annotated[
         float,
-        typer.Option(
-            metavar="S", help="Work between checkpoints; 0: a failure loses all of it.", rich_help_panel=_FAULTS
-        ),
+        typer.Option(metavar="S", help="Work between checkpoints; 0: a failure loses all of it."),
     ] = 0.0
-    node_mtbf: Annotated[
-        float, typer.Option(metavar="H", help="Hours between failures of a node; 0: none.", rich_help_panel=_FAULTS)
-    ] = 0.0
-    node_mttr: Annotated[
-        float | None, typer.Option(metavar="H", help="Hours until it is back (1).", rich_help_panel=_FAULTS)
-    ] = None
-    node_events: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="CSV of time_s,node,up.", rich_help_panel=_FAULTS)
-    ] = None
+    node_mtbf: Annotated[float, typer.Option(metavar="H", help="Hours between failures of a node; 0: none.")] = 0.0
+    node_mttr: Annotated[float | None, typer.Option(metavar="H", help="Hours until it is back (1).")] = None
+    node_events: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV of time_s,node,up.")] = None
     quota: Annotated[
         list[str],
         typer.Option(metavar="TENANT=GPUS", help="The most a tenant may hold; over the cluster file. Repeatable."),

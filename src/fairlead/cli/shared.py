@@ -19,9 +19,13 @@ def placer_names(incomplete: str) -> list[str]:
     return [name for name in placers() if name.startswith(incomplete)]
 
 
-TraceArgument = Annotated[
-    list[str], typer.Argument(metavar="TRACE...", help="Files, a folder, or gen:NAME:key=value,...")
-]
+def generator_names(incomplete: str) -> list[str]:
+    from fairlead.workload.generate import generators
+
+    return [one.name for one in generators() if one.name.startswith(incomplete)]
+
+
+TraceArgument = Annotated[list[str], typer.Argument(metavar="TRACE", help="Files, a folder, or gen:NAME:key=value,...")]
 ClusterOption = Annotated[
     str, typer.Option(metavar="SPEC", help="NODESxGPUS (64x8), NODESxGPUS@TYPE+..., or a YAML or machine-list file.")
 ]

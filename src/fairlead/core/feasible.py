@@ -9,7 +9,9 @@ from fairlead.kernels.columns import (
     C_TENANT,
     N_CAP,
     N_TYPE,
+    S_CPU,
     S_GPUS,
+    S_MEM,
     S_MILLI,
     S_TYPE,
     T_QUOTA,
@@ -45,6 +47,11 @@ def judge_shape(state: State, plugged: Plugged, s: int) -> Reason:
         return Reason.NO_SUCH_GPU_TYPE
     if gpus > capacity(state, kind):
         return Reason.TOO_MANY_GPUS
-    if plugged.plug.place(c, s, 0, 0, 0, plugged.plug.pp) < 0:
-        return Reason.NODE_TOO_SMALL
-    return Reason.NONE
+    place, pp = plugged.plug.place, plugged.plug.pp
+    if place(c, s, 0, 0, 0, pp) >= 0:
+        return Reason.NONE
+    demand = c.shape[[S_CPU, S_MEM], s]
+    c.shape[[S_CPU, S_MEM], s] = 0
+    alone = place(c, s, 0, 0, 0, pp) >= 0
+    c.shape[[S_CPU, S_MEM], s] = demand
+    return Reason.NODE_TOO_SMALL if alone else Reason.TOO_MANY_GPUS

@@ -78,6 +78,7 @@ CLASS_COLUMNS = 8
 
 BLOCKED_SPACE = 1
 BLOCKED_QUOTA = 2
+BLOCKED_NOW = 3  #: failed only because it may not displace what this very pass has started: tried again at the next
 
 # -- job columns: floats ----------------------------------------------------------------------------------------------
 J_DONE = 0  #: work done in runs that were cut short; what remains is the job's work less this
@@ -117,7 +118,10 @@ K_PRIORITY = 13
 K_PROFILE = 14
 K_RUNLIST = 15  #: (not by job) the running jobs, G_LISTED of them
 K_SCRATCH = 16  #: (not by job) room for a list of jobs within one step
-JOB_INTS = 17
+K_PASS = 17  #: the pass that started its present run; kept where R_PREEMPTS
+K_STAMP = 18  #: which of the ends that were due for it holds
+K_TIMER_STAMP = 19
+JOB_INTS = 20
 
 PENDING, WAITING, RUNNING, DONE, REFUSED, GIVEN_UP = 0, 1, 2, 3, 4, 5
 
@@ -154,7 +158,9 @@ G_LISTED = 17  #: length of the list of running jobs
 G_NEED_ROWS = 18  #: room the next instant may need, where the core stopped for want of it
 G_NEED_IDS = 19
 G_VICTIMS = 20  #: how many jobs displace() left in K_SCRATCH
-COUNTERS = 21
+G_SPARED = 21  #: running jobs that displace() left alone because this pass has started them
+G_AGAIN = 22  #: 1: some class is BLOCKED_NOW
+COUNTERS = 23
 
 # -- rules, behind the counters: what the policy and the run ask for --------------------------------------------------------------------
 R_STRICT = COUNTERS + 0
@@ -196,7 +202,8 @@ Q_RESUME_PER_GIB = 8
 Q_MTBF = 9  #: mean time between failures of a node, 0: none are drawn
 Q_MTTR = 10
 Q_TOTALS = 11  #: and two more: capacity in milli-GPUs, milli-CPUs, MiB; 0 where some node does not state it
-LIMITS = 14  #: behind these, per lane, how fast its keys change
+Q_SPARE = 14  #: milli-GPUs of its quota that the head of the queue leaves at its reserved start
+LIMITS = 15  #: behind these, per lane, how fast its keys change
 
 
 class Cluster(NamedTuple):

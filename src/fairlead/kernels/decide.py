@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fairlead.kernels.columns import (
+    BLOCKED_NOW,
     BLOCKED_QUOTA,
     BLOCKED_SPACE,
     C_BLOCKED,
@@ -11,18 +12,21 @@ from fairlead.kernels.columns import (
     C_SHAPE,
     C_TENANT,
     G_ACTIVE,
+    G_AGAIN,
     G_IDS,
     G_LANES,
     G_LISTED,
     G_PASSES,
+    G_READY,
+    G_SPARED,
     G_VICTIMS,
     J_KEY,
     K_ALLOC,
     K_CHILD,
     K_CLASS,
-    K_LANE,
     K_LEVEL,
     K_NEXT,
+    K_PASS,
     K_PREV,
     K_RUNLIST,
     K_SCRATCH,
@@ -30,6 +34,7 @@ from fairlead.kernels.columns import (
     L_ROOT,
     N_FREE,
     R_DEMANDS,
+    R_EASY,
     R_GATED,
     R_GROUPED,
     R_PREEMPTS,
@@ -52,6 +57,7 @@ from fairlead.kernels.columns import (
     Plug,
     Queue,
 )
+from fairlead.kernels.heaps import heap_push
 from fairlead.kernels.jit import hot, inner, int64
 from fairlead.kernels.moves import (
     hold,
@@ -64,12 +70,12 @@ from fairlead.kernels.moves import (
 from fairlead.kernels.nodes import all_free, change_held, take_pick
 from fairlead.kernels.ranks import (
     enter_lane,
-    heap_push,
     key_now,
     leave_class,
     leave_lane,
     outranks,
     rank_tenant,
+    rejoin_lane,
     worst_running,
 )
 from fairlead.kernels.rates import rerate_neighbours
@@ -133,11 +139,17 @@ def displace(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plu
     s = q.classes[C_SHAPE, k]
     mine, my_level = j.floats[J_KEY, i], int64(j.ints[K_LEVEL, i])
     count, rows = 0, -1
+    spared, last = 0, j.ints.shape[1] - 1
     while rows < 0:
         v = worst_running(c, j, q, now, f)
         if v < 0 or not outranks(my_level, mine, i, int64(j.ints[K_LEVEL, v]), key_now(c, j, q, v, now, f), v):
             break
         leave_lane(q, j, v)
+        if j.ints[K_PASS, v] == q.counter[G_PASSES]:
+            # what this pass has started stays: with a quantum, a job that was just suspended may outrank it
+            j.ints[K_SCRATCH, last - spared] = v
+            spared += 1
+            continue
         release(c, j, q, log, v)
         j.ints[K_SCRATCH, count] = v
         count += 1
@@ -146,6 +158,9 @@ def displace(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plu
         )
         if helps and within_quota(c, q, k):
             rows = f.place(c, s, q.counter[R_SEED], i, int64(j.ints[K_STARTS, i]), f.pp)
+    q.counter[G_SPARED] = spared
+    for x in range(spared):
+        rejoin_lane(q, j, int64(j.ints[K_SCRATCH, last - x]))
     if rows < 0:
         for x in range(count - 1, -1, -1):
             put_back(c, j, q, log, int64(j.ints[K_SCRATCH, x]))
@@ -160,8 +175,7 @@ def put_back(c: Cluster, j: Jobs, q: Queue, log: Log, v: int) -> None:
     at = int64(j.ints[K_ALLOC, v])
     change_held(c, q.classes[C_SHAPE, k], log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
     hold(c, q, log, v, k, at, 1)
-    lane = int64(j.ints[K_LANE, v])  # the one it left; J_ORDER is as it was
-    q.classes[L_ROOT, lane] = heap_push(j, q.classes[L_ROOT, lane], v, True)
+    rejoin_lane(q, j, v)
 
 
 @hot
@@ -247,6 +261,17 @@ def refresh_waiting(c: Cluster, j: Jobs, q: Queue, now: float, f: Plug) -> None:
 
 
 @inner
+def reopen_spared(q: Queue) -> None:
+    """A new pass: what failed only because of what the last one had started may be tried again."""
+    q.counter[G_AGAIN] = 0
+    for a in range(q.counter[G_ACTIVE]):
+        k = q.classes[C_LIST, a]
+        if q.classes[C_BLOCKED, k] == BLOCKED_NOW:
+            q.classes[C_BLOCKED, k] = 0
+            q.counter[G_READY] = 1
+
+
+@inner
 def rank_tenants(q: Queue, now: float, f: Plug) -> None:
     for t in range(q.tenants.shape[1]):
         rank_tenant(q, t, now, f)
@@ -257,7 +282,7 @@ def walk(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> int:
     """Start what can start, in rank order. Returns the job that blocks a strict queue, -1 if none does."""
     q.counter[G_PASSES] += 1
     preempts = q.counter[R_PREEMPTS] != 0
-    strict = q.counter[R_STRICT] != 0
+    strict = q.counter[R_STRICT] != 0 or q.counter[R_EASY] != 0
     if q.counter[R_GROUPED] != 0:
         rank_tenants(q, now, f)
     while True:
@@ -281,6 +306,9 @@ def walk(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> int:
                 start_displacing(c, j, q, log, i, rows, now, f)
             else:
                 q.classes[C_BLOCKED, k] = BLOCKED_SPACE if in_quota else BLOCKED_QUOTA
+                if preempts and q.counter[G_SPARED] > 0:
+                    q.classes[C_BLOCKED, k] = BLOCKED_NOW
+                    q.counter[G_AGAIN] = 1
                 if strict:
                     return i
         if rows >= 0 and q.counter[R_GROUPED] != 0:

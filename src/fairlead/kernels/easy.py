@@ -13,13 +13,13 @@ from fairlead.kernels.columns import (
     G_LISTED,
     I8,
     J_EXPECT,
-    J_RAN,
     K_ALLOC,
     K_CLASS,
     K_RUNLIST,
     K_SCRATCH,
     K_STARTS,
     NEVER,
+    Q_SPARE,
     R_DEMANDS,
     R_GROUPED,
     R_QUOTAS,
@@ -39,7 +39,7 @@ from fairlead.kernels.decide import best_class, within_quota
 from fairlead.kernels.jit import inner, int64
 from fairlead.kernels.moves import hold, start, start_cost
 from fairlead.kernels.nodes import change_held, take_pick
-from fairlead.kernels.ranks import enter_class, estimate_of, leave_class, rank_tenant
+from fairlead.kernels.ranks import enter_class, expected_run, leave_class, rank_tenant
 from fairlead.kernels.scratch import heap_scratch, pop_scratch
 
 
@@ -83,7 +83,9 @@ def reserve(shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int, now: float,
         if q.classes[C_TENANT, kv] == t:
             spare += shadow.shape[S_GPUS, sv] * shadow.shape[S_MILLI, sv]
         if need <= spare and f.place(shadow, s, q.counter[R_SEED], head, int64(j.ints[K_STARTS, head]), f.pp) >= 0:
+            q.limit[Q_SPARE] = spare - need
             return max(j.floats[J_EXPECT, v], now)
+    q.limit[Q_SPARE] = spare - need
     return NEVER
 
 
@@ -109,12 +111,21 @@ def backfill(c: Cluster, shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int
         leave_class(j, q, i)
         at = q.counter[G_IDS]
         written = take_pick(c, s, rows, shares, demands, log.gpu_ids, at)
-        ends = now + start_cost(j, q, i) + estimate_of(j, q, i) - j.floats[J_RAN, i]
+        ends = now + start_cost(j, q, i) + expected_run(j, q, i)
         allowed = ends <= at_time
         if not allowed:
+            # what it would leave of the head's quota: endless where that has none
+            spare = q.limit[Q_SPARE]
+            if q.classes[C_TENANT, k] == q.classes[C_TENANT, int64(j.ints[K_CLASS, head])]:
+                spare -= c.shape[S_GPUS, s] * c.shape[S_MILLI, s]
             change_held(shadow, s, log.gpu_ids, at, True, shares, demands)
-            allowed = f.place(shadow, head_shape, q.counter[R_SEED], head, int64(j.ints[K_STARTS, head]), f.pp) >= 0
-            if not allowed:
+            allowed = (
+                spare >= 0.0
+                and f.place(shadow, head_shape, q.counter[R_SEED], head, int64(j.ints[K_STARTS, head]), f.pp) >= 0
+            )
+            if allowed:
+                q.limit[Q_SPARE] = spare
+            else:
                 change_held(shadow, s, log.gpu_ids, at, False, shares, demands)
         if allowed:
             hold(c, q, log, i, k, at, 1)

@@ -1,7 +1,7 @@
-"""What is due when: a four-way heap of (time, code). A code is kind << 32 | id, so that one instant has a fixed order.
+"""What is due when: a four-way heap of (time, code), where the code fixes the order within one instant.
 
-Entries are not taken out when they stop holding (a suspended job's finish): whoever pops one checks it against the job.
-When more than half are stale the heap is rebuilt without them.
+A code is kind, id and stamp. Entries are not taken out when they stop holding (a suspended job's finish): the job's stamp
+moves on, and whoever pops an entry compares. When more than half are stale the heap is rebuilt without them.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from fairlead.kernels.columns import (
     G_EVENTS,
     G_STALE,
     I8,
-    J_DUE,
-    J_TIMER,
-    K_STATE,
-    RUNNING,
+    K_STAMP,
+    K_TIMER_STAMP,
     Jobs,
     Queue,
 )
@@ -26,7 +24,23 @@ NODE_UP = 2
 # arrivals come between the two
 TIMER = 4  #: the policy wants a job's rank looked at
 WAKE_UP = 5  #: a planner asked to be called
-ID_MASK = 0xFFFFFFFF
+
+_KIND, _ID, _STAMP = 56, 20, 0xFFFFF
+
+
+@compiled_hot
+def code_of(kind: int, i: int, stamp: int) -> int:
+    return (kind << _KIND) | (i << _ID) | (stamp & _STAMP)
+
+
+@hot
+def kind_of(code: int) -> int:
+    return code >> _KIND
+
+
+@hot
+def id_of(code: int) -> int:
+    return (code >> _ID) & 0xFFFFFFFFF
 
 
 @compiled_hot
@@ -87,26 +101,27 @@ def pop_event(q: Queue) -> None:
 
 
 @hot
-def holds(j: Jobs, time: float, code: int) -> bool:
+def holds(j: Jobs, code: int) -> bool:
     """Whether an entry still says something true."""
-    kind, i = code >> 32, code & ID_MASK
+    kind, i = kind_of(code), id_of(code)
     if kind == END:
-        return j.ints[K_STATE, i] == RUNNING and j.floats[J_DUE, i] == time
+        return (j.ints[K_STAMP, i] & _STAMP) == (code & _STAMP)
     if kind == TIMER:
-        return j.floats[J_TIMER, i] == time
+        return (j.ints[K_TIMER_STAMP, i] & _STAMP) == (code & _STAMP)
     return True
 
 
 @inner
-def note_stale(j: Jobs, q: Queue) -> None:
-    """One entry stopped holding."""
+def outdate(j: Jobs, q: Queue, i: int, column: int) -> None:
+    """The entry that job i has in the heap (K_STAMP: its end; K_TIMER_STAMP: its timer) stops holding."""
+    j.ints[column, i] += 1
     q.counter[G_STALE] += 1
     size = q.counter[G_EVENTS]
     if q.counter[G_STALE] * 2 <= size or size < 64:
         return
     kept = 0
     for i in range(size):
-        if holds(j, q.event_time[i], q.event_code[i]):
+        if holds(j, q.event_code[i]):
             q.event_time[kept] = q.event_time[i]
             q.event_code[kept] = q.event_code[i]
             kept += 1

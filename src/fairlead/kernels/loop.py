@@ -10,6 +10,7 @@ from fairlead.kernels.columns import (
     C_REASON,
     C_SHAPE,
     F8,
+    G_AGAIN,
     G_EVENTS,
     G_IDS,
     G_LISTED,
@@ -46,6 +47,7 @@ from fairlead.kernels.columns import (
     R_PLANNED,
     R_PREEMPTS,
     R_SEED,
+    R_STRICT,
     S_GPUS,
     U_NODE,
     WAITING,
@@ -58,9 +60,20 @@ from fairlead.kernels.columns import (
     Queue,
     TenantFunction,
 )
-from fairlead.kernels.decide import refresh_running, refresh_waiting, walk
+from fairlead.kernels.decide import refresh_running, refresh_waiting, reopen_spared, walk
 from fairlead.kernels.easy import backfill
-from fairlead.kernels.events import END, ID_MASK, NODE_DOWN, NODE_UP, TIMER, holds, pop_event, push_event
+from fairlead.kernels.events import (
+    END,
+    NODE_DOWN,
+    NODE_UP,
+    TIMER,
+    code_of,
+    holds,
+    id_of,
+    kind_of,
+    pop_event,
+    push_event,
+)
 from fairlead.kernels.jit import compiled, compiled_as, hot, i8, inner, int64
 from fairlead.kernels.moves import (
     NODE_DOWN_ROW,
@@ -92,7 +105,7 @@ ENDED, MORE, NEED_SPACE, WAKE = 0, 1, 2, 3
 @hot
 def next_instant(j: Jobs, q: Queue) -> float:
     """When something happens next, NEVER if nothing will."""
-    while q.counter[G_STALE] > 0 and not holds(j, q.event_time[0], q.event_code[0]):
+    while q.counter[G_STALE] > 0 and not holds(j, q.event_code[0]):
         pop_event(q)
         q.counter[G_STALE] -= 1
     t = NEVER
@@ -134,7 +147,7 @@ def draw_turn(c: Cluster, q: Queue, n: int, now: float, mean: float, code: int) 
     turn = c.node[N_TURNS, n]
     c.node[N_TURNS, n] = turn + 1
     gap = -math.log(1.0 - uniform(q.counter[R_SEED], n, turn, 1000)) * mean
-    push_event(q, now + math.floor(gap) + 1.0, (code << 32) | n)
+    push_event(q, now + math.floor(gap) + 1.0, code_of(code, n, 0))
 
 
 @inner
@@ -197,15 +210,15 @@ def timer(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) 
 @hot
 def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> None:
     """Everything that happens at this instant, in its fixed order, before anything is decided."""
-    while q.counter[G_EVENTS] > 0 and q.event_time[0] == now and (q.event_code[0] >> 32) < TIMER:
+    while q.counter[G_EVENTS] > 0 and q.event_time[0] == now and kind_of(q.event_code[0]) < TIMER:
         code = q.event_code[0]
-        fine = q.counter[G_STALE] == 0 or holds(j, now, code)
+        fine = q.counter[G_STALE] == 0 or holds(j, code)
         pop_event(q)
         if not fine:
             q.counter[G_STALE] -= 1
             continue
         q.counter[G_SEEN] += 1
-        kind, i = code >> 32, code & ID_MASK
+        kind, i = kind_of(code), id_of(code)
         if kind == END:
             end(c, j, q, log, i, now, f)
         elif kind == NODE_DOWN:
@@ -225,11 +238,11 @@ def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> None
     q.counter[G_NEXT] = i
     while q.counter[G_EVENTS] > 0 and q.event_time[0] == now:
         code = q.event_code[0]
-        fine = holds(j, now, code)
+        fine = holds(j, code)
         pop_event(q)
-        if fine and (code >> 32) == TIMER:
+        if fine and kind_of(code) == TIMER:
             q.counter[G_SEEN] += 1
-            timer(c, j, q, log, code & ID_MASK, now, f)
+            timer(c, j, q, log, id_of(code), now, f)
         elif not fine:
             q.counter[G_STALE] -= 1
 
@@ -240,6 +253,8 @@ def bring_ranks_up(c: Cluster, j: Jobs, q: Queue, now: float, f: Plug) -> None:
     changes, preempts = q.counter[R_CHANGES], q.counter[R_PREEMPTS] != 0
     quantum = q.limit[Q_QUANTUM]
     if quantum > 0.0 and preempts:
+        if q.counter[R_DRIFTS] != 0:
+            return
         tick = math.floor(now / quantum) * quantum
         if tick <= q.limit[Q_TICK]:
             return
@@ -297,11 +312,13 @@ def run_on(
             return WAKE
         if q.counter[G_WAITING] == 0:
             continue
+        if q.counter[G_AGAIN] != 0:
+            reopen_spared(q)
         if q.counter[R_CHANGES] != 0:
             bring_ranks_up(c, j, q, now, f)
         if q.counter[G_READY] != 0 or q.counter[R_EASY] != 0:
             head = walk(c, j, q, log, now, f)
-            if head >= 0 and q.counter[R_EASY] != 0:
+            if head >= 0 and q.counter[R_EASY] != 0 and q.counter[R_STRICT] == 0:
                 backfill(c, shadow, j, q, log, head, now, f)
             q.counter[G_READY] = 0
 

@@ -18,6 +18,7 @@ from fairlead.kernels.columns import (
     G_IDS,
     G_LIVE,
     G_LOST_MS,
+    G_PASSES,
     G_PREEMPTIONS,
     G_READY,
     G_ROWS,
@@ -41,10 +42,13 @@ from fairlead.kernels.columns import (
     K_ATTEMPT,
     K_CLASS,
     K_LEVEL,
+    K_PASS,
     K_PREEMPTS,
     K_RESUMES,
+    K_STAMP,
     K_STARTS,
     K_STATE,
+    K_TIMER_STAMP,
     N_CAP,
     N_FREE,
     N_GPU0,
@@ -94,14 +98,15 @@ from fairlead.kernels.columns import (
     Plug,
     Queue,
 )
-from fairlead.kernels.events import TIMER, note_stale, push_event
+from fairlead.kernels.events import TIMER, code_of, outdate, push_event
 from fairlead.kernels.jit import hot, inner, int64
 from fairlead.kernels.nodes import change_held
 from fairlead.kernels.ranks import (
+    begun,
     bring_use_up,
     enter_class,
     enter_lane,
-    estimate_of,
+    expected_run,
     fresh_row,
     gpu_part,
     job_row,
@@ -134,7 +139,7 @@ def write_row(log: Log, q: Queue, now: float, kind: int, subject: int, arg: int)
 def set_timer(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
     """Ask the policy when it wants to look at the job again."""
     if j.floats[J_TIMER, i] != 0.0:
-        note_stale(j, q)
+        outdate(j, q, i, K_TIMER_STAMP)
     due = f.wake(job_row(c, j, q, i, now), now, f.p)
     if due == NEVER:
         j.floats[J_TIMER, i] = 0.0
@@ -142,7 +147,7 @@ def set_timer(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> Non
     # a moment that rounding puts in the past is the next instant that can be told from this one
     due = max(due, math.nextafter(now, NEVER))
     j.floats[J_TIMER, i] = due
-    push_event(q, due, (TIMER << 32) | i)
+    push_event(q, due, code_of(TIMER, i, int64(j.ints[K_TIMER_STAMP, i])))
 
 
 @inner
@@ -234,8 +239,9 @@ def start(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, at: int, 
     write_row(log, q, now, START_ROW, i, at)
     if q.counter[R_LISTED] != 0:
         list_running(j, q, i)
-        j.floats[J_EXPECT, i] = now + cost + estimate_of(j, q, i) - j.floats[J_RAN, i]
+        j.floats[J_EXPECT, i] = now + cost + expected_run(j, q, i)
     if q.counter[R_PREEMPTS] != 0:
+        j.ints[K_PASS, i] = q.counter[G_PASSES]
         if q.counter[R_CHANGES] != 0:
             rerank(c, j, q, i, now, f)
         slope = f.drift(job_row(c, j, q, i, now), now, f.p) if q.counter[R_DRIFTS] != 0 else 0.0
@@ -345,14 +351,14 @@ def settle(j: Jobs, q: Queue, i: int, now: float) -> None:
     done, ran = progress(j, q, i, now)
     j.floats[J_DONE, i] = done
     j.floats[J_RAN, i] = ran
-    j.floats[J_HELD, i] += now - j.floats[J_FIRST if int64(j.ints[K_STARTS, i]) == 1 else J_BEGUN, i]
+    j.floats[J_HELD, i] += now - begun(j, i)
 
 
 @hot
 def drop_timer(j: Jobs, q: Queue, i: int) -> None:
     if q.counter[R_TIMERS] != 0 and j.floats[J_TIMER, i] != 0.0:
         j.floats[J_TIMER, i] = 0.0
-        note_stale(j, q)
+        outdate(j, q, i, K_TIMER_STAMP)
 
 
 @inner
@@ -380,8 +386,8 @@ def suspend(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, reason:
         unlist_running(j, q, i)
     write_row(log, q, now, SUSPEND_ROW, i, reason)
     j.floats[J_DUE, i] = NEVER
+    outdate(j, q, i, K_STAMP)
     wait_again(c, j, q, i, now, f)
-    note_stale(j, q)
 
 
 @inner
@@ -446,6 +452,6 @@ def kill(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, n: int, now: float, f:
     lose_work(c, j, q, i)
     j.floats[J_DUE, i] = NEVER
     write_row(log, q, now, KILL_ROW, i, n)
+    outdate(j, q, i, K_STAMP)
     wait_again(c, j, q, i, now, f)
-    note_stale(j, q)
     reopen_around(c, j, q, log, q.classes[C_SHAPE, k], at, now, f)

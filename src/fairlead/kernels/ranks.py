@@ -16,6 +16,7 @@ from fairlead.kernels.columns import (
     G_LISTED,
     G_READY,
     G_WAITING,
+    J_BEGUN,
     J_DONE,
     J_ESTIMATE,
     J_FIRST,
@@ -84,6 +85,18 @@ def progress(j: Jobs, q: Queue, i: int, now: float) -> tuple[float, float]:
 @hot
 def estimate_of(j: Jobs, q: Queue, i: int) -> float:
     return j.floats[J_ESTIMATE, i] if q.counter[R_ESTIMATES] != 0 else j.work[i]
+
+
+@hot
+def begun(j: Jobs, i: int) -> float:
+    """When the present run of job i began."""
+    return j.floats[J_FIRST, i] if j.ints[K_STARTS, i] == 1 else j.floats[J_BEGUN, i]
+
+
+@hot
+def expected_run(j: Jobs, q: Queue, i: int) -> float:
+    """How long a run of job i that begins now is thought to last, its start cost aside."""
+    return j.floats[J_ESTIMATE, i] if q.counter[R_ESTIMATES] != 0 else j.work[i] - j.floats[J_DONE, i]
 
 
 @compiled
@@ -211,6 +224,13 @@ def enter_lane(q: Queue, j: Jobs, i: int, now: float, drift: float) -> None:
 def leave_lane(q: Queue, j: Jobs, i: int) -> None:
     lane = int64(j.ints[K_LANE, i])
     q.classes[L_ROOT, lane] = heap_remove(j, q.classes[L_ROOT, lane], i, True)
+
+
+@inner
+def rejoin_lane(q: Queue, j: Jobs, i: int) -> None:
+    """Back into the lane it left; J_ORDER is as it was."""
+    lane = int64(j.ints[K_LANE, i])
+    q.classes[L_ROOT, lane] = heap_push(j, q.classes[L_ROOT, lane], i, True)
 
 
 @inner

@@ -17,6 +17,8 @@ from fairlead.kernels.columns import (
     K_ALLOC,
     K_CLASS,
     K_PROFILE,
+    K_STAMP,
+    K_STATE,
     N_TYPE,
     NODE_COLUMNS,
     Q_FAILURES,
@@ -24,6 +26,7 @@ from fairlead.kernels.columns import (
     R_SEAT_COUNT,
     R_SEATS,
     R_SPANS,
+    RUNNING,
     S_GPUS,
     S_MILLI,
     U_NODE,
@@ -34,7 +37,7 @@ from fairlead.kernels.columns import (
     Log,
     Queue,
 )
-from fairlead.kernels.events import END, note_stale, push_event
+from fairlead.kernels.events import END, code_of, outdate, push_event
 from fairlead.kernels.jit import hot, inner, int64
 
 
@@ -48,7 +51,7 @@ def set_due(j: Jobs, q: Queue, i: int) -> None:
         left /= j.floats[J_RATE, i]
     due = j.floats[J_SINCE, i] + left
     j.floats[J_DUE, i] = due
-    push_event(q, due, (END << 32) | i)
+    push_event(q, due, code_of(END, i, int64(j.ints[K_STAMP, i])))
 
 
 @inner
@@ -106,7 +109,7 @@ def rerate_neighbours(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: floa
     g = log.gpu_ids[int64(j.ints[K_ALLOC, i])]
     for s in range(U_SEATS, c.gpu.shape[0]):
         v = c.gpu[s, g]
-        if v < 0 or v == i:
+        if v < 0 or v == i or j.ints[K_STATE, v] != RUNNING:
             continue
         rate = rate_of(c, j, q, log, v)
         if rate == j.floats[J_RATE, v]:
@@ -117,5 +120,5 @@ def rerate_neighbours(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: floa
             j.floats[J_RAN, v] += dt
             j.floats[J_SINCE, v] = now
         j.floats[J_RATE, v] = rate
+        outdate(j, q, v, K_STAMP)
         set_due(j, q, v)
-        note_stale(j, q)

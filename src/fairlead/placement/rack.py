@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from fairlead.kernels.columns import (
     F8,
+    N_FREE,
+    N_TYPE,
+    N_UP,
     NODE_COLUMNS,
     S_GPUS,
     S_MILLI,
@@ -14,7 +17,7 @@ from fairlead.kernels.jit import inner
 from fairlead.model.errors import InputError
 from fairlead.placement.base import Placer
 from fairlead.placement.consolidate import enough_free, relaxed
-from fairlead.placement.scan import can_take, cpu_only, pick_gpu, pick_node, tightest, tightest_gpu
+from fairlead.placement.scan import can_take, cpu_only, pick_gpu, pick_node, tightest, tightest_gpu, wants
 
 
 @inner
@@ -31,11 +34,13 @@ def best_domain(c: Cluster, s: int, level: int) -> int:
                 break
         if seen:
             continue
-        free = 0
+        takes, free = 0, 0
         for n in range(first, nodes):
             if c.node[NODE_COLUMNS + level, n] == domain:
-                free += can_take(c, s, n, gpus)
-        if free >= gpus and (best < 0 or free < least):
+                takes += can_take(c, s, n, gpus)
+                if c.node[N_UP, n] != 0 and wants(c, s, c.node[N_TYPE, n]):
+                    free += c.node[N_FREE, n]
+        if takes >= gpus and (best < 0 or free < least):
             best, least = domain, free
     return best
 

@@ -14,7 +14,6 @@ class EasyBackfill(QueuePolicy):
 
     name = "easy-backfill"
     easy = True
-    strict = True
     parameters = {"estimate": "given"}
 
     @staticmethod

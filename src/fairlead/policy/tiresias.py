@@ -82,7 +82,7 @@ class Tiresias(QueuePolicy):
     def wake(job: JobRow, now: float, p: F8) -> float:
         if job.running != 0.0:
             k = queue_of(job.ran_s * job.gpus, p)
-            if k >= p[_COUNT]:
+            if k >= p[_COUNT] or job.gpus == 0.0:
                 return math.inf
             return now + (p[_FIRST + k] - job.ran_s * job.gpus) / job.gpus
         if p[_KNOB] > 0.0 and job.ran_s > 0.0:

@@ -23,7 +23,7 @@ from fairlead.kernels.columns import (
     WAITING,
     WHOLE,
 )
-from fairlead.kernels.events import WAKE_UP, push_event
+from fairlead.kernels.events import WAKE_UP, code_of, push_event
 from fairlead.kernels.nodes import all_free
 from fairlead.model.plan import Action, ActionKind, Plan
 from fairlead.model.reason import Reason
@@ -48,7 +48,7 @@ def consult(state: State, plugged: Plugged) -> Plan:
     for at in wakes:
         if at <= now:
             raise IllegalPlan(f"{plugged.policy} wants to be woken at {at}, which is not after {now}")
-        push_event(state.queue, at, WAKE_UP << 32)
+        push_event(state.queue, at, code_of(WAKE_UP, 0, 0))
     return plan
 
 

@@ -152,7 +152,7 @@ def _judge_shapes(node: I8, shape: I8, cells: Cells) -> None:
         sums = sums_of[kind]
         shape[S_SUMS, s] = sums_at[kind]
         shape[S_NODES, s] = max(1, min(int(np.searchsorted(sums, gpus)), len(sums) - 1))
-        caps = np.unique(node[N_CAP][(node[N_TYPE] == kind) | (kind < 0)])
+        caps = np.unique(node[N_CAP][((node[N_TYPE] == kind) | (kind < 0)) & (node[N_CAP] > 0)])
         whole = shape[S_MILLI, s] == WHOLE and gpus > 0
         demanding = shape[S_CPU, s] > 0 or shape[S_MEM, s] > 0
         if whole and not demanding and len(caps) and (shape[S_NODES, s] == 1 or len(caps) == 1):

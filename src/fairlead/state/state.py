@@ -72,7 +72,7 @@ from fairlead.kernels.columns import (
     Log,
     Queue,
 )
-from fairlead.kernels.events import NODE_DOWN, NODE_UP, push_event
+from fairlead.kernels.events import NODE_DOWN, NODE_UP, code_of, push_event
 from fairlead.kernels.loop import draw_turn
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
@@ -141,6 +141,13 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     grouped = traits.by_tenant
     if traits.preempts and grouped:
         raise InputError("a policy that ranks tenants cannot preempt", accepts="preempt=false")
+    if traits.preempts and 0 < traits.quantum <= options.resume_cost_s:
+        raise InputError(
+            "resuming a job would take as long as its turn, and nothing would ever finish",
+            column="quantum",
+            value=traits.quantum,
+            accepts=f"more than the resume cost, {options.resume_cost_s} s",
+        )
     layout = sort_into_classes(jobs, quotas or grouped)
     uneven = rates.vary
     seats = 0
@@ -149,7 +156,8 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     cluster = lay_out(spec, layout.shape, seats)
     n, classes = len(jobs), len(layout.class_shape)
     shares = traits.gpu_parts or jobs.share_milli is not None
-    drifts = traits.drifts and not uneven and traits.quantum == 0
+    # with a quantum, ranks are those of the last tick; a policy with timers has them looked at when they change
+    drifts = traits.drifts and not uneven and (traits.quantum == 0 or traits.timers)
     looks_again = traits.preempts and traits.changes != 0 and not drifts
     fails = bool(options.node_events) or options.node_mtbf_s > 0
     listed = traits.easy or looks_again or fails or traits.planned
@@ -248,7 +256,7 @@ def _plan_node_events(state: State, options: Options) -> None:
     for time, node, up in options.node_events:
         if not 0 <= node < count:
             raise InputError("a node event names a node that is not there", value=node, accepts=f"0..{count - 1}")
-        push_event(state.queue, time, ((NODE_UP if up else NODE_DOWN) << 32) | node)
+        push_event(state.queue, time, code_of(NODE_UP if up else NODE_DOWN, node, 0))
     if options.node_mtbf_s > 0:
         for node in range(count):
             draw_turn(state.cluster, state.queue, node, 0.0, options.node_mtbf_s, NODE_DOWN)

@@ -1,0 +1,72 @@
+"""`fairlead policies` and `fairlead placers`: what there is to choose from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from fairlead.cli.render import Output, OutputOption, emit, grid
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from fairlead.policy.base import Policy
+
+
+def register(app: typer.Typer) -> None:
+    app.command("policies")(policies)
+    app.command("placers")(placers)
+
+
+def policies(output: OutputOption = Output.table) -> None:
+    """List the policies with their parameters."""
+    from fairlead.policy.registry import policies as known
+
+    rows = [_policy(name, policy) for name, policy in known().items()]
+    emit(rows, output, lambda: _table(rows))
+
+
+def placers(output: OutputOption = Output.table) -> None:
+    """List the placers with their parameters."""
+    from fairlead.placement.registry import placers as known
+
+    rows = [
+        {"name": name, "summary": _summary(placer), "parameters": dict(placer.parameters)}
+        for name, placer in known().items()
+    ]
+    emit(rows, output, lambda: _table(rows))
+
+
+def _policy(name: str, policy: Policy) -> dict[str, Any]:
+    from fairlead.policy.base import QueuePolicy
+
+    row: dict[str, Any] = {"name": name, "summary": _summary(policy), "parameters": dict(policy.parameters)}
+    if issubclass(policy, QueuePolicy):
+        # every queue policy takes these three beside its own
+        row["parameters"] |= {"strict": policy.strict, "preempt": policy.preempts, "quantum": policy.quantum}
+        return {**row, "kind": "queue", "preempts": policy.preempts, "strict": policy.strict}
+    return {**row, "kind": "planner", "preempts": True, "strict": False}
+
+
+def _summary(plug: type) -> str:
+    return (plug.__doc__ or "").strip().partition("\n")[0]
+
+
+def _table(rows: list[dict[str, Any]]) -> RenderableType:
+    traits = "preempts" in rows[0]
+    lines = []
+    for row in rows:
+        known = [f"{key}={_text(value)}" for key, value in row["parameters"].items()]
+        line = [row["name"], row["summary"]]
+        if traits:
+            line += ["yes" if row["preempts"] else "no", "yes" if row["strict"] else "no"]
+        lines.append([*line, "\n".join(known)])
+    heads = ["name", "what it does", *(["preempts", "strict"] if traits else []), "parameters"]
+    return grid(heads, lines)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
