@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,7 +50,7 @@ def read_source(
             trace = first_jobs(trace, limit)
     else:
         loaded = _loaded(names, format, skip_bad, limit)
-        tell_dropped(loaded)
+        _tell_bad(loaded)
         trace = loaded.trace
     return Source(trace, time.perf_counter() - started)
 
@@ -61,12 +61,10 @@ def _loaded(names: Sequence[str], format: str | None, skip_bad: bool, limit: int
     return load_trace(names[0] if len(names) == 1 else names, format=format, skip_bad=skip_bad, limit=limit)
 
 
-def tell_dropped(loaded: Loaded) -> None:
-    """What is not in the trace, on stderr: rows left out by reason, and the bad ones."""
+def _tell_bad(loaded: Loaded) -> None:
+    """The rows that could not be read, on stderr; the trace's notes say what else is not in it."""
     from fairlead.record.units import count
 
-    for reason, number in loaded.dropped.items():
-        say(f"left out {count(number, 'job')}: {reason}")
     if loaded.bad_count:
         say(f"skipped {count(loaded.bad_count, 'bad row')}:")
         for row in loaded.bad[:_SHOWN_BAD]:
@@ -83,11 +81,22 @@ def _generated(text: str, seed: int) -> Trace:
     own_seed = values.pop("seed", seed)
     if not isinstance(own_seed, int):
         raise InputError("a seed is a whole number", column="seed", value=own_seed, accepts="0 or more")
-    return replace(generate(name, seed=own_seed, **values), source=text)
+    return replace(made(generate, name, own_seed, values), source=text)
+
+
+def made(generate: Callable[..., Trace], name: str, seed: int, values: dict[str, Any]) -> Trace:
+    """A generator's workload; what it can't make of its parameters is the fault of whoever set them."""
+    try:
+        return generate(name, seed=seed, **values)
+    except (TypeError, ValueError, OverflowError) as error:
+        given = ",".join(f"{key}={value}" for key, value in values.items())
+        raise InputError(
+            f"{name} can't be made so: {error}", value=given, accepts="see fairlead trace generate --list"
+        ) from None
 
 
 def settings(items: Iterable[str], *, accepts: str = "key=value") -> dict[str, Any]:
-    """`key=value` each, the value as the number or switch that it looks like."""
+    """`key=value` each, the value as the number or switch that it looks like; `a/b` is a list."""
     found: dict[str, Any] = {}
     for item in items:
         key, equals, value = item.partition("=")
@@ -98,6 +107,8 @@ def settings(items: Iterable[str], *, accepts: str = "key=value") -> dict[str, A
 
 
 def _plain(text: str) -> object:
+    if "/" in text:
+        return tuple(_plain(part) for part in text.split("/"))
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):

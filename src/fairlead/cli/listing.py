@@ -57,13 +57,16 @@ def _table(rows: list[dict[str, Any]]) -> RenderableType:
     traits = "preempts" in rows[0]
     lines = []
     for row in rows:
-        known = [f"{key}={_text(value)}" for key, value in row["parameters"].items()]
+        # what every policy takes is said once, below; a quantum that is set is one of the policy's own traits
+        common = ("strict", "preempt", *(() if row["parameters"].get("quantum") else ("quantum",)))
+        known = [f"{k}={_text(v)}" for k, v in row["parameters"].items() if not (traits and k in common)]
         line = [row["name"], row["summary"]]
         if traits:
             line += ["yes" if row["preempts"] else "no", "yes" if row["strict"] else "no"]
-        lines.append([*line, "\n".join(known)])
+        lines.append([*line, ", ".join(known)])
     heads = ["name", "what it does", *(["preempts", "strict"] if traits else []), "parameters"]
-    return grid(heads, lines)
+    caption = "Every queue policy also takes strict=, preempt= and quantum=SECONDS." if traits else ""
+    return grid(heads, lines, caption=caption)
 
 
 def _text(value: object) -> str:

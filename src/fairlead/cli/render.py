@@ -61,13 +61,15 @@ def pairs(rows: Iterable[tuple[str, str]]) -> str:
     return "\n".join(f"{name:<{wide}}  {value}" for name, value in kept)
 
 
-def grid(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[str] = ()) -> RenderableType:
+def grid(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[str] = (), caption: str = ""
+) -> RenderableType:
     """A table without frames; columns named in `numbers` are set to the right."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=caption or None, caption_justify="left")
     for head in heads:
         table.add_column(head, justify="right" if head in numbers else "left", overflow="fold")
     for row in rows:

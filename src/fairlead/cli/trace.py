@@ -108,7 +108,7 @@ def generate(
         raise InputError("no generator was named", accepts="a NAME, or --list to see them")
     if out is None:
         raise InputError("nowhere to write it", accepts="-o FILE.csv, FILE.csv.gz or FILE.parquet")
-    from fairlead.cli.inputs import output_file, settings
+    from fairlead.cli.inputs import made, output_file, settings
     from fairlead.workload.generate import generate as make
     from fairlead.workload.writer import write_trace
 
@@ -117,8 +117,9 @@ def generate(
     for option, value in {"jobs": jobs, "gpus": gpus, "load": load, "days": days}.items():
         if option in values and value is not None:
             raise InputError("this is set twice", column=option, accepts=f"--{option} or --set {option}=, not both")
-        values.setdefault(option, value)
-    trace = make(name, seed=seed, **values)
+        if value is not None:
+            values[option] = value
+    trace = made(make, name, seed, values)
     write_trace(trace, out)
     print(_short(trace, out))
 
