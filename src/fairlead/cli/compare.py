@@ -42,19 +42,21 @@ def compare(
     sim: SimOptions,
 ) -> None:
     """Run TRACE on a cluster under several policies and compare them; the first is what the others are measured by."""
-    from fairlead.cli.inputs import output_file, read_cluster, read_source, split_policies
+    from fairlead.cli.inputs import output_file, read_cluster, read_source, split_policies, with_quotas
+    from fairlead.cli.work import check_choices
 
     chosen = [*policy, *split_policies(policies)]
     if not chosen:
         raise InputError("nothing to compare", accepts="--policy NAME, at least once, or --policies A,B")
-    spots = split_policies(placers) or [placer]
+    pairs = [(one, spot) for one in chosen for spot in split_policies(placers) or [placer]]
     output_file(html)
+    # a misspelt last policy must not cost the runs of all before it
+    check_choices(pairs)
+    spec = read_cluster(cluster)
+    options, profiles = sim.options(spec, seed), sim.rates()
     source = read_source(trace, format=sim.format, skip_bad=sim.skip_bad, limit=sim.limit, seed=seed)
-    spec = read_cluster(cluster, sim.quota, source.trace)
-    pairs = [(one, spot) for one in chosen for spot in spots]
-    side = run_side_by_side(
-        source, spec, pairs, sim.options(spec, seed), sim.rates(), cluster=cluster, charts=html is not None
-    )
+    spec = with_quotas(spec, sim.quota, source.trace)
+    side = run_side_by_side(source, spec, pairs, options, profiles, cluster=cluster, charts=html is not None)
     emit(side.results, output, side.table)
     for line in dict.fromkeys(side.remarks):
         say(line)
@@ -109,12 +111,10 @@ def run_side_by_side(
     charts: bool,
 ) -> SideBySide:
     from fairlead.cli.progress import progress_bar
-    from fairlead.cli.work import check_choices, run_once
+    from fairlead.cli.work import name_of, run_once
 
-    # a misspelt last policy must not cost the runs of all before it
-    check_choices(pairs)
     side = SideBySide()
-    with progress_bar([policy for policy, _ in pairs], len(source.trace)) as bars:
+    with progress_bar([name_of(*pair) for pair in pairs], len(source.trace)) as bars:
         for policy, placer in pairs:
             done = run_once(source, spec, policy, placer, options, profiles, bars.next())
             side.add(done, cluster, charts=charts)

@@ -44,7 +44,7 @@ def read_source(
         if len(names) > 1:
             raise InputError("a generated workload stands alone", value=" ".join(names), accepts=_GENERATED_FORM)
         if format is not None:
-            raise InputError("a generated workload has no format", column="--format", value=format)
+            raise InputError("a generated workload has no format", file="--format", value=format)
         trace = _generated(names[0], seed)
         if limit is not None:
             trace = first_jobs(trace, limit)
@@ -138,32 +138,34 @@ def scaled(trace: Trace, load: float) -> Trace:
     return trace if load == 1.0 else replace(trace, submit_s=trace.submit_s / load)
 
 
-def read_cluster(text: str, quotas: Sequence[str] = (), trace: Trace | None = None) -> ClusterSpec:
-    """A cluster with the quotas of `TENANT=GPUS` over those of its file."""
-    from fairlead.model.cluster import TenantSpec
+def read_cluster(text: str) -> ClusterSpec:
     from fairlead.workload.clusters import load_cluster
 
-    cluster = load_cluster(text)
+    return load_cluster(text)
+
+
+def with_quotas(cluster: ClusterSpec, quotas: Sequence[str], trace: Trace) -> ClusterSpec:
+    """The cluster with the quotas of `TENANT=GPUS` over those of its file."""
     if not quotas:
         return cluster
+    from fairlead.model.cluster import TenantSpec
+
     tenants = dict(cluster.tenants)
     for item in quotas:
         name, equals, gpus = item.rpartition("=")
         if not equals or not gpus.isdigit():
-            raise InputError("this is no quota", column="--quota", value=item, accepts="TENANT=GPUS, such as team-a=64")
+            raise InputError("this is no quota", file="--quota", value=item, accepts="TENANT=GPUS, such as team-a=64")
         _check_tenant(name, tenants, trace)
         tenants[name] = replace(tenants.get(name, TenantSpec(name)), quota_gpus=int(gpus))
     return replace(cluster, tenants=tenants)
 
 
-def _check_tenant(name: str, tenants: dict[str, Any], trace: Trace | None) -> None:
+def _check_tenant(name: str, tenants: dict[str, Any], trace: Trace) -> None:
     """A misspelt tenant would be a quota that holds for nobody."""
     from fairlead.model.suggest import unknown
 
-    if trace is None:
-        return
     if trace.tenant is None:
-        raise InputError("the trace names no tenants, so a quota would hold for nobody", column="--quota", value=name)
+        raise InputError("the trace names no tenants, so a quota would hold for nobody", file="--quota", value=name)
     if name not in tenants and name not in trace.tenant.values:
         raise unknown("tenant", name, trace.tenant.values)
 
@@ -184,17 +186,17 @@ def numbers(text: str, option: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise InputError("this is no list of numbers", column=option, value=text, accepts="e.g. 0.8,1,1.2") from None
+        raise InputError("this is no list of numbers", file=option, value=text, accepts="e.g. 0.8,1,1.2") from None
 
 
 def output_file(path: Path | None, *endings: str) -> Path | None:
     """Complain now rather than after the run where this can't be written."""
     if path is None:
         return None
-    if endings and path.suffix not in endings:
-        raise InputError("this kind of file can't be written", file=str(path), accepts=" or ".join(endings))
     if path.is_dir():
         raise InputError("this is a folder", file=str(path), accepts="the name of a file")
+    if endings and not path.name.endswith(endings):
+        raise InputError("this kind of file can't be written", file=str(path), accepts=" or ".join(endings))
     if not path.parent.is_dir():
         raise InputError("there is no such folder", file=str(path.parent), accepts="a folder that exists")
     return path

@@ -79,9 +79,12 @@ def _report(error: Exception) -> int:
         _complain(str(error))
         return USAGE
     if hasattr(error, "format_message"):  # wrong arguments, as the parser found them
-        context = getattr(error, "ctx", None)
+        context, text = getattr(error, "ctx", None), str(error.format_message())
+        if text.startswith("Usage:"):  # a group without a command: its help is the answer
+            print(text, file=sys.stderr)
+            return USAGE
         hint = f" (see '{context.command_path} --help')" if context is not None else ""
-        _complain(str(error.format_message()).rstrip(".") + hint)
+        _complain(text.rstrip(".") + hint)
         return USAGE
     if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError):
         _complain(f"{error.filename}: {error.strerror}")

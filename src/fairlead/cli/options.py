@@ -68,9 +68,9 @@ class SimOptions:
 
         fixed, per_gib = parse_cost(self.preempt_cost)
         if self.node_mttr is not None and not self.node_mtbf:
-            raise InputError("nodes that never fail need no repair", column="--node-mttr", accepts="--node-mtbf too")
+            raise InputError("nodes that never fail need no repair", file="--node-mttr", accepts="--node-mtbf too")
         if seed < 0:
-            raise InputError("a seed is not negative", column="--seed", value=seed, accepts="0 or more")
+            raise InputError("a seed is not negative", file="--seed", value=seed, accepts="0 or more")
         return Options(
             seed=seed,
             start_cost_s=_least("--start-cost", self.start_cost),
@@ -129,19 +129,19 @@ def parse_cost(text: str) -> tuple[float, float]:
         if not 0 <= fixed < math.inf or not 0 <= per < math.inf:
             raise ValueError
     except ValueError:
-        raise InputError("this is no cost", column="--preempt-cost", value=text, accepts=_COST_FORM) from None
+        raise InputError("this is no cost", file="--preempt-cost", value=text, accepts=_COST_FORM) from None
     return fixed, per
 
 
 def _least(option: str, value: float) -> float:
     if not 0 <= value < math.inf:
-        raise InputError("this can't be negative or endless", column=option, value=value, accepts="0 or more")
+        raise InputError("this can't be negative or endless", file=option, value=value, accepts="0 or more")
     return value
 
 
 def _chance(option: str, value: float) -> float:
     if not 0 <= value <= 1:
-        raise InputError("a chance lies between 0 and 1", column=option, value=value, accepts="0 to 1")
+        raise InputError("a chance lies between 0 and 1", file=option, value=value, accepts="0 to 1")
     return value
 
 

@@ -56,16 +56,20 @@ def run(
 
     TRACE is one or more files, a folder, or a generated workload such as gen:philly-like:jobs=10000,gpus=512,load=0.9.
     """
-    from fairlead.cli.inputs import output_file, read_cluster, read_source
+    from fairlead.cli.inputs import output_file, read_cluster, read_source, with_quotas
     from fairlead.cli.progress import progress_bar
-    from fairlead.cli.work import run_once
+    from fairlead.cli.work import check_choices, run_once
 
+    # whatever is quick to check comes before the trace, which may take minutes to read
     outputs = output_file(jobs_out, ".csv"), output_file(journal, ".parquet", ".jsonl"), output_file(html)
+    check_choices([(policy, placer)])
+    spec = read_cluster(cluster)
+    options, profiles = sim.options(spec, seed), sim.rates()
     source = read_source(trace, format=sim.format, skip_bad=sim.skip_bad, limit=sim.limit, seed=seed)
-    spec = read_cluster(cluster, sim.quota, source.trace)
+    spec = with_quotas(spec, sim.quota, source.trace)
     told = None if story is None else job_position(source.trace, story)
     with progress_bar([policy], len(source.trace)) as bars:
-        done = run_once(source, spec, policy, placer, sim.options(spec, seed), sim.rates(), bars.next())
+        done = run_once(source, spec, policy, placer, options, profiles, bars.next())
     result = done.to_json(cluster)
     if details:
         result["details"] = _details(done)
@@ -88,7 +92,7 @@ def job_position(trace: Trace, job_id: str) -> int:
             if str(one) == job_id:
                 return position
     examples = f"such as {trace.job_id(0)} or {trace.job_id(len(trace) - 1)}"
-    raise InputError("the trace has no job with this id", column="--story", value=job_id, accepts=examples)
+    raise InputError("the trace has no job with this id", file="--story", value=job_id, accepts=examples)
 
 
 def _story(done: Done, trace: Trace, job: int) -> list[str]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from fairlead.cli.inputs import Source
     from fairlead.cli.work import Done
+    from fairlead.model.cluster import ClusterSpec
 
 
 class SweepOutput(StrEnum):
@@ -62,18 +63,21 @@ def sweep(
     sim: SimOptions,
 ) -> None:
     """Run every combination of parameters, clusters, seeds and loads."""
-    from fairlead.cli.inputs import read_source
+    from fairlead.cli.inputs import read_cluster, read_source
+    from fairlead.cli.work import check_choices
 
     names = [name for name in [cluster, *clusters.split(",")] if name]
     if not names:
         raise InputError("no cluster was given", accepts="--cluster SPEC or --clusters A,B")
     points = list(_points(policy, set_, names, _seeds(seeds), _loads(load_scale)))
+    check_choices([(point.policy, placer) for point in points])
+    specs = {name: read_cluster(name) for name in names}
     sources: dict[int, Source] = {}
     for seed in dict.fromkeys(point.seed for point in points):
         # a file is the same under every seed, a generated workload is not
         kept = next(iter(sources.values()), None) if not trace[0].startswith("gen:") else None
         sources[seed] = kept or read_source(trace, format=sim.format, skip_bad=sim.skip_bad, limit=sim.limit, seed=seed)
-    rows = _run_all(points, sources, placer, sim)
+    rows = _run_all(points, specs, sources, placer, sim)
     if output is SweepOutput.csv:
         _print_csv(rows)
     else:
@@ -87,7 +91,7 @@ def _points(
     for item in sets:
         key, equals, values = item.partition("=")
         if not equals or not key or not values:
-            raise InputError("a parameter's values are written key=a,b", column="--set", value=item, accepts="key=a,b")
+            raise InputError("a parameter's values are written key=a,b", file="--set", value=item, accepts="key=a,b")
         axes.append([(key, value) for value in values.split(",")])
     for policy, cluster, seed, load in itertools.product(policies, clusters, seeds, loads):
         for chosen in itertools.product(*axes):
@@ -103,7 +107,7 @@ def _seeds(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise InputError("this is no list of seeds", column="--seeds", value=text, accepts="e.g. 1,2,3") from None
+        raise InputError("this is no list of seeds", file="--seeds", value=text, accepts="e.g. 1,2,3") from None
 
 
 def _loads(text: str) -> list[float]:
@@ -111,19 +115,20 @@ def _loads(text: str) -> list[float]:
 
     found = numbers(text, "--load-scale")
     if min(found) <= 0:
-        raise InputError("a load is above 0", column="--load-scale", value=text, accepts="e.g. 0.8,1,1.2")
+        raise InputError("a load is above 0", file="--load-scale", value=text, accepts="e.g. 0.8,1,1.2")
     return found
 
 
-def _run_all(points: list[Point], sources: dict[int, Source], placer: str, sim: SimOptions) -> list[dict[str, Any]]:
-    from fairlead.cli.inputs import read_cluster, scaled
+def _run_all(
+    points: list[Point], specs: dict[str, ClusterSpec], sources: dict[int, Source], placer: str, sim: SimOptions
+) -> list[dict[str, Any]]:
+    from fairlead.cli.inputs import scaled, with_quotas
     from fairlead.cli.progress import progress_bar
-    from fairlead.cli.work import check_choices, run_once
+    from fairlead.cli.work import run_once
 
-    check_choices([(point.policy, placer) for point in points])
     profiles = sim.rates()
     first = next(iter(sources.values()))
-    specs = {name: read_cluster(name, sim.quota, first.trace) for name in dict.fromkeys(p.cluster for p in points)}
+    specs = {name: with_quotas(spec, sim.quota, first.trace) for name, spec in specs.items()}
     rows, notes = [], []
     with progress_bar([_label(point, points) for point in points], len(first.trace)) as bars:
         for point in points:

@@ -20,6 +20,8 @@ FormatOption = Annotated[str | None, typer.Option(help="The trace's format, wher
 SkipOption = Annotated[bool, typer.Option("--skip-bad", help="Leave out rows that can't be read, and list them.")]
 LimitOption = Annotated[int | None, typer.Option(help="Only the first N jobs.")]
 
+TRACE_ENDINGS = (".csv", ".csv.gz", ".parquet")
+
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Describe, convert and generate workloads.")
@@ -75,7 +77,7 @@ def convert(
     from fairlead.cli.inputs import output_file, read_source
     from fairlead.workload.writer import write_trace
 
-    output_file(out)
+    output_file(out, *TRACE_ENDINGS)
     trace = read_source(source, format=format, skip_bad=skip_bad, limit=limit).trace
     write_trace(trace, out)
     for note in trace.notes:
@@ -112,7 +114,7 @@ def generate(
     from fairlead.workload.generate import generate as make
     from fairlead.workload.writer import write_trace
 
-    output_file(out)
+    output_file(out, *TRACE_ENDINGS)
     values = settings(set_)
     for option, value in {"jobs": jobs, "gpus": gpus, "load": load, "days": days}.items():
         if option in values and value is not None:

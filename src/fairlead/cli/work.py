@@ -43,8 +43,7 @@ class Done:
 
     @property
     def name(self) -> str:
-        """In comparisons: the placer is said where it is not the usual one."""
-        return self.policy if self.placer == DEFAULT_PLACER else f"{self.policy} / {self.placer}"
+        return name_of(self.policy, self.placer)
 
     def metrics(self) -> Metrics:
         from fairlead.record.metrics import fold_metrics
@@ -79,6 +78,11 @@ class Done:
             "journal_rows": len(journal),
             "notes": list(self.notes),
         }
+
+
+def name_of(policy: str, placer: str) -> str:
+    """In comparisons: the placer is said where it is not the usual one."""
+    return policy if placer == DEFAULT_PLACER else f"{policy} / {placer}"
 
 
 def run_once(

@@ -22,11 +22,11 @@ from fairlead.kernels.columns import (
     Queue,
     TenantFunction,
 )
-from fairlead.kernels.jit import compiled_as, f8, i8, int64
-from fairlead.kernels.moves import give_back, hold, start, suspend
-from fairlead.kernels.nodes import change_held
-from fairlead.kernels.ranks import leave_class
-from fairlead.kernels.signatures import CLUSTER, FLOATS, IDS, JOB_CALL, JOBS, LOG, PLACE_CALL, QUEUE, TENANT_CALL
+from fairlead.kernels.jit import compiled_as, f8, i8, in_cache, int64, settle_types
+from fairlead.kernels.moves import give_back_called, hold_called, start_called, suspend
+from fairlead.kernels.nodes import change_held_called
+from fairlead.kernels.ranks import leave_class_called
+from fairlead.kernels.signatures import CLUSTER, FLOATS, IDS, JOB_CALL, JOBS, LOG, PLACE_CALL, QUEUE, TENANT_CALL, TYPES
 
 
 def act(
@@ -38,7 +38,7 @@ def act(
     """Start waiting job i on `ids`, or suspend running job i where `ids` is empty."""
     f = Plug(p, pp, key, level, drift, wake, resets, group, place)
     if ids.shape[0] == 0:
-        give_back(c, j, q, log, i, now)
+        give_back_called(c, j, q, log, i, now)
         suspend(c, j, q, log, i, now, reason, f)
         return 0
     k = int64(j.ints[K_CLASS, i])
@@ -46,10 +46,10 @@ def act(
     at = q.counter[G_IDS]
     for g in range(ids.shape[0]):
         log.gpu_ids[at + g] = ids[g]
-    leave_class(j, q, i)
-    change_held(c, s, log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
-    hold(c, q, log, i, k, at, 1)
-    start(c, j, q, log, i, now, at, ids.shape[0], f)
+    leave_class_called(j, q, i)
+    change_held_called(c, s, log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
+    hold_called(c, q, log, i, k, at, 1)
+    start_called(c, j, q, log, i, now, at, ids.shape[0], f)
     return 0
 
 
@@ -62,4 +62,6 @@ ACT = i8(
 
 @cache
 def compiled_act() -> Callable[..., int]:
+    if not in_cache(act):
+        settle_types(TYPES, "fairlead.kernels")
     return compiled_as(ACT)(act)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 F8 = npt.NDArray[np.float64]
 I8 = npt.NDArray[np.int64]
 I4 = npt.NDArray[np.int32]
-I1 = npt.NDArray[np.int8]
+Table = npt.NDArray[np.int64]  #: of two dimensions
 
 WHOLE = 1000  #: milli-GPUs of a GPU
 NEVER = np.inf

@@ -61,17 +61,20 @@ from fairlead.kernels.heaps import heap_push
 from fairlead.kernels.jit import hot, inner, int64
 from fairlead.kernels.moves import (
     hold,
+    hold_called,
     release,
-    reopen_around,
+    reopen_around_called,
     rerank,
     start,
+    start_called,
     suspend,
 )
-from fairlead.kernels.nodes import all_free, change_held, take_pick
+from fairlead.kernels.nodes import all_free, change_held_called, take_pick, take_pick_called
 from fairlead.kernels.ranks import (
     enter_lane,
     key_now,
     leave_class,
+    leave_class_called,
     leave_lane,
     outranks,
     rank_tenant,
@@ -173,8 +176,10 @@ def put_back(c: Cluster, j: Jobs, q: Queue, log: Log, v: int) -> None:
     """A released job runs on as if nothing had been."""
     k = int64(j.ints[K_CLASS, v])
     at = int64(j.ints[K_ALLOC, v])
-    change_held(c, q.classes[C_SHAPE, k], log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
-    hold(c, q, log, v, k, at, 1)
+    change_held_called(
+        c, q.classes[C_SHAPE, k], log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0
+    )
+    hold_called(c, q, log, v, k, at, 1)
     rejoin_lane(q, j, v)
 
 
@@ -193,13 +198,13 @@ def start_picked(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, rows: int, now
 def start_displacing(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, rows: int, now: float, f: Plug) -> None:
     """Start job i on its pick; of the released jobs, best first, those run on whose GPUs are still free."""
     count = q.counter[G_VICTIMS]
-    leave_class(j, q, i)
+    leave_class_called(j, q, i)
     k = int64(j.ints[K_CLASS, i])
     s = q.classes[C_SHAPE, k]
     shares, demands = q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0
     at = q.counter[G_IDS]
-    written = take_pick(c, s, rows, shares, demands, log.gpu_ids, at)
-    hold(c, q, log, i, k, at, 1)
+    written = take_pick_called(c, s, rows, shares, demands, log.gpu_ids, at)
+    hold_called(c, q, log, i, k, at, 1)
     for x in range(count - 1, -1, -1):
         v = int64(j.ints[K_SCRATCH, x])
         kv = int64(j.ints[K_CLASS, v])
@@ -211,11 +216,11 @@ def start_displacing(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, rows: int,
             suspend(c, j, q, log, v, now, OUTRANKED, f)
             if q.counter[R_RATES] != 0:
                 rerate_neighbours(c, j, q, log, v, now)
-    start(c, j, q, log, i, now, at, written, f)
+    start_called(c, j, q, log, i, now, at, written, f)
     for x in range(count - 1, -1, -1):
         v = int64(j.ints[K_SCRATCH, x])
         if v >= 0:
-            reopen_around(
+            reopen_around_called(
                 c, j, q, log, q.classes[C_SHAPE, int64(j.ints[K_CLASS, v])], int64(j.ints[K_ALLOC, v]), now, f
             )
 

@@ -11,7 +11,6 @@ from fairlead.kernels.columns import (
     C_TENANT,
     G_IDS,
     G_LISTED,
-    I8,
     J_EXPECT,
     K_ALLOC,
     K_CLASS,
@@ -34,17 +33,23 @@ from fairlead.kernels.columns import (
     Log,
     Plug,
     Queue,
+    Table,
 )
 from fairlead.kernels.decide import best_class, within_quota
 from fairlead.kernels.jit import inner, int64
-from fairlead.kernels.moves import hold, start, start_cost
-from fairlead.kernels.nodes import change_held, take_pick
-from fairlead.kernels.ranks import enter_class, expected_run, leave_class, rank_tenant
+from fairlead.kernels.moves import hold_called, start_called, start_cost
+from fairlead.kernels.nodes import change_held_called, take_pick_called
+from fairlead.kernels.ranks import (
+    enter_class_called,
+    expected_run,
+    leave_class_called,
+    rank_tenant,
+)
 from fairlead.kernels.scratch import heap_scratch, pop_scratch
 
 
 @inner
-def _copy_table(a: I8, b: I8) -> None:
+def _copy_table(a: Table, b: Table) -> None:
     # a loop: array assignment compiles ten times slower
     for row in range(a.shape[0]):
         for i in range(a.shape[1]):
@@ -79,7 +84,7 @@ def reserve(shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int, now: float,
         running -= 1
         kv = int64(j.ints[K_CLASS, v])
         sv = q.classes[C_SHAPE, kv]
-        change_held(shadow, sv, log.gpu_ids, int64(j.ints[K_ALLOC, v]), False, shares, demands)
+        change_held_called(shadow, sv, log.gpu_ids, int64(j.ints[K_ALLOC, v]), False, shares, demands)
         if q.classes[C_TENANT, kv] == t:
             spare += shadow.shape[S_GPUS, sv] * shadow.shape[S_MILLI, sv]
         if need <= spare and f.place(shadow, s, q.counter[R_SEED], head, int64(j.ints[K_STARTS, head]), f.pp) >= 0:
@@ -108,9 +113,9 @@ def backfill(c: Cluster, shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int
         if rows < 0:
             q.classes[C_BLOCKED, k] = BLOCKED_SPACE if in_quota else BLOCKED_QUOTA
             continue
-        leave_class(j, q, i)
+        leave_class_called(j, q, i)
         at = q.counter[G_IDS]
-        written = take_pick(c, s, rows, shares, demands, log.gpu_ids, at)
+        written = take_pick_called(c, s, rows, shares, demands, log.gpu_ids, at)
         ends = now + start_cost(j, q, i) + expected_run(j, q, i)
         allowed = ends <= at_time
         if not allowed:
@@ -118,7 +123,7 @@ def backfill(c: Cluster, shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int
             spare = q.limit[Q_SPARE]
             if q.classes[C_TENANT, k] == q.classes[C_TENANT, int64(j.ints[K_CLASS, head])]:
                 spare -= c.shape[S_GPUS, s] * c.shape[S_MILLI, s]
-            change_held(shadow, s, log.gpu_ids, at, True, shares, demands)
+            change_held_called(shadow, s, log.gpu_ids, at, True, shares, demands)
             allowed = (
                 spare >= 0.0
                 and f.place(shadow, head_shape, q.counter[R_SEED], head, int64(j.ints[K_STARTS, head]), f.pp) >= 0
@@ -126,15 +131,15 @@ def backfill(c: Cluster, shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int
             if allowed:
                 q.limit[Q_SPARE] = spare
             else:
-                change_held(shadow, s, log.gpu_ids, at, False, shares, demands)
+                change_held_called(shadow, s, log.gpu_ids, at, False, shares, demands)
         if allowed:
-            hold(c, q, log, i, k, at, 1)
-            start(c, j, q, log, i, now, at, written, f)
+            hold_called(c, q, log, i, k, at, 1)
+            start_called(c, j, q, log, i, now, at, written, f)
             if q.counter[R_GROUPED] != 0:
                 rank_tenant(q, q.classes[C_TENANT, k], now, f)
         else:
-            change_held(c, s, log.gpu_ids, at, False, shares, demands)
+            change_held_called(c, s, log.gpu_ids, at, False, shares, demands)
             j.ints[K_SCRATCH, held_back] = i
             held_back += 1
     for x in range(held_back):
-        enter_class(j, q, int64(j.ints[K_SCRATCH, x]), False)
+        enter_class_called(j, q, int64(j.ints[K_SCRATCH, x]), False)

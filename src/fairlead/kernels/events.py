@@ -16,7 +16,7 @@ from fairlead.kernels.columns import (
     Jobs,
     Queue,
 )
-from fairlead.kernels.jit import compiled_hot, hot, inner
+from fairlead.kernels.jit import called, compiled_hot, hot, inner
 
 END = 0  #: a job's run ends: finish, or failure of the attempt
 NODE_DOWN = 1
@@ -129,3 +129,7 @@ def outdate(j: Jobs, q: Queue, i: int, column: int) -> None:
     q.counter[G_STALE] = 0
     for i in range((kept - 2) >> 2, -1, -1):
         _settle(q, i, kept, q.event_time[i], q.event_code[i])
+
+
+# for callers that run seldom
+push_event_called = called(push_event)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,33 +48,64 @@ CACHE_DIR = _cache_root() / f"compiled-{_source_hash()}"
 config.CACHE_DIR = str(CACHE_DIR)
 
 # no kernel allocates, so none needs to count references to the arrays it is given: counting took nine tenths of the time
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
+_OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
+# what is only called from compiled code becomes part of its callers, and is cached with them
+_INNER = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
+#: functions that are compiled for one signature, that of their annotations, callees before callers
+_ONCE: list[Any] = []
+
+
+def _once(dispatcher: Any) -> Any:
+    _ONCE.append(dispatcher)
+    return dispatcher
+
+
+def settle_types(types_by_name: Mapping[str, Any], package: str) -> None:
+    """Compile the inner functions of a package for the types of their annotations, and for nothing else.
+
+    Left to itself, numba compiles a function anew for every literal and every integer width it is called with, and a
+    first run takes nearly twice as long.
+    """
+    if DISABLED:
+        return
+    for dispatcher in _ONCE:
+        function = dispatcher.py_func
+        if not function.__module__.startswith(package) or dispatcher.signatures:
+            continue
+        names = [function.__annotations__[a] for a in function.__code__.co_varnames[: function.__code__.co_argcount]]
+        if all(name in types_by_name for name in names):
+            dispatcher.compile(tuple(types_by_name[name] for name in names))
+            dispatcher.disable_compile()
 
 
 def compiled(function: F) -> F:
     """Compile on first call, for the types of that call; callable from Python and from compiled code."""
-    result: F = numba.njit(**_OPTIONS)(function)
+    result: F = numba.njit(**_OPTIONS, cache=True)(function)
     return result
 
 
 def compiled_hot(function: F) -> F:
     """As compiled, and always compiled into its caller where that is compiled too."""
-    result: F = numba.njit(**_OPTIONS, forceinline=True)(function)
-    return result
+    return _once(numba.njit(**_OPTIONS, cache=True, forceinline=True)(function))
 
 
 def inner(function: F) -> F:
     """Compile for calls from compiled code only. Without the wrappers that take arguments from Python, functions over the
     state's wide tuples compile in a fraction of the time."""
-    result: F = numba.njit(**_OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
-    return result
+    return _once(numba.njit(**_INNER)(function))
 
 
 def hot(function: F) -> F:
     """As inner, and always compiled into its caller: a call that is not would copy the state's tuples, a kilobyte and
     more, which costs several times what these functions do."""
-    result: F = numba.njit(**_OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)(function)
-    return result
+    return _once(numba.njit(**_INNER, forceinline=True)(function))
+
+
+def called(function: F) -> F:
+    """A hot function once more, for callers that run seldom: called instead of copied in, which compiles faster."""
+    return inner(getattr(function, "py_func", function))
 
 
 def compiled_as(signature: Any, *, cached: bool = True) -> Callable[[F], F]:
@@ -85,10 +117,16 @@ def compiled_as(signature: Any, *, cached: bool = True) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         if DISABLED:
             return function
-        result: F = numba.njit(signature, **{**_OPTIONS, "cache": cached})(function)
+        result: F = numba.njit(signature, **_OPTIONS, cache=cached)(function)
         return result
 
     return decorate
+
+
+def in_cache(function: Callable[..., Any]) -> bool:
+    """Whether a function that is compiled for one signature need not be compiled again."""
+    tag = f"{sys.version_info.major}{sys.version_info.minor}"
+    return DISABLED or any(CACHE_DIR.rglob(f"*.{function.__name__}-*.py{tag}*.nbi"))
 
 
 def type_of(value: Any) -> Any:
@@ -100,11 +138,15 @@ def named_floats(row: type) -> Any:
     return types.NamedUniTuple(types.float64, len(row._fields), row)  # type: ignore[attr-defined]
 
 
+def named_tuple(row: type, *members: Any) -> Any:
+    return types.NamedTuple(members, row)
+
+
 def function_type(signature: Any) -> Any:
     return types.FunctionType(signature)
 
 
-f8, i8 = types.float64, types.int64
+f8, i8, truth = types.float64, types.int64, types.boolean
 #: widens what is read from an int32 column, so that functions are not compiled once per width
 int64 = np.int64
 
@@ -119,7 +161,7 @@ if DISABLED:
 else:
     from numba.cpython.unsafe.numbers import trailing_zeros
 
-    @numba.njit(**_OPTIONS, forceinline=True)
+    @numba.njit(**_INNER, forceinline=True)
     def lowest_bit(word: int) -> int:
         """Position of the lowest set bit of a positive word."""
         return int(trailing_zeros(word))

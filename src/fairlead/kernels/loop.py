@@ -72,9 +72,9 @@ from fairlead.kernels.events import (
     id_of,
     kind_of,
     pop_event,
-    push_event,
+    push_event_called,
 )
-from fairlead.kernels.jit import compiled, compiled_as, hot, i8, inner, int64
+from fairlead.kernels.jit import compiled, compiled_as, hot, i8, in_cache, inner, int64, settle_types
 from fairlead.kernels.moves import (
     NODE_DOWN_ROW,
     NODE_UP_ROW,
@@ -85,16 +85,22 @@ from fairlead.kernels.moves import (
     refuse,
     reopen,
     reopen_all,
-    reopen_around,
+    reopen_around_called,
     rerank,
     set_timer,
     write_row,
 )
 from fairlead.kernels.nodes import set_up
-from fairlead.kernels.ranks import enter_class, enter_lane, job_row, leave_class, leave_lane
+from fairlead.kernels.ranks import (
+    enter_class_called,
+    enter_lane,
+    job_row,
+    leave_class_called,
+    leave_lane,
+)
 from fairlead.kernels.rng import uniform
 from fairlead.kernels.scratch import heap_scratch, pop_scratch
-from fairlead.kernels.signatures import CLUSTER, FLOATS, JOB_CALL, JOBS, LOG, PLACE_CALL, QUEUE, TENANT_CALL
+from fairlead.kernels.signatures import CLUSTER, FLOATS, JOB_CALL, JOBS, LOG, PLACE_CALL, QUEUE, TENANT_CALL, TYPES
 
 NOT_ENOUGH_FREE = 10  # model.reason.Reason.NOT_ENOUGH_FREE
 
@@ -147,7 +153,7 @@ def draw_turn(c: Cluster, q: Queue, n: int, now: float, mean: float, code: int) 
     turn = c.node[N_TURNS, n]
     c.node[N_TURNS, n] = turn + 1
     gap = -math.log(1.0 - uniform(q.counter[R_SEED], n, turn, 1000)) * mean
-    push_event(q, now + math.floor(gap) + 1.0, code_of(code, n, 0))
+    push_event_called(q, now + math.floor(gap) + 1.0, code_of(code, n, 0))
 
 
 @inner
@@ -190,7 +196,7 @@ def timer(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) 
     j.floats[J_TIMER, i] = 0.0
     waiting = j.ints[K_STATE, i] == WAITING
     if waiting:
-        leave_class(j, q, i)
+        leave_class_called(j, q, i)
     elif q.counter[R_PREEMPTS] != 0:
         leave_lane(q, j, i)
     if f.resets(job_row(c, j, q, i, now), now, f.p) != 0.0:
@@ -199,11 +205,13 @@ def timer(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) 
             j.floats[J_SINCE, i] = now
     rerank(c, j, q, i, now, f)
     if waiting:
-        enter_class(j, q, i, q.counter[R_PREEMPTS] != 0)
+        enter_class_called(j, q, i, q.counter[R_PREEMPTS] != 0)
     elif q.counter[R_PREEMPTS] != 0:
         slope = f.drift(job_row(c, j, q, i, now), now, f.p) if q.counter[R_DRIFTS] != 0 else 0.0
         enter_lane(q, j, i, now, slope)
-        reopen_around(c, j, q, log, q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])], int64(j.ints[K_ALLOC, i]), now, f)
+        reopen_around_called(
+            c, j, q, log, q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])], int64(j.ints[K_ALLOC, i]), now, f
+        )
     set_timer(c, j, q, i, now, f)
 
 
@@ -277,7 +285,7 @@ def refuse_rest(log: Log, j: Jobs, q: Queue, now: float) -> None:
     """Nothing will ever happen again, and some jobs still wait: say so."""
     for i in range(j.floats.shape[1]):
         if j.ints[K_STATE, i] == WAITING:
-            leave_class(j, q, i)
+            leave_class_called(j, q, i)
             drop_timer(j, q, i)
             refuse(log, j, q, i, now, NOT_ENOUGH_FREE)
 
@@ -332,4 +340,11 @@ RUN_ON = i8(
 @cache
 def compiled_loop() -> Callable[..., int]:
     """run_on, compiled for every policy and placer at once; from the cache where it has been before."""
+    if not in_cache(run_on):
+        settle_types(TYPES, "fairlead.kernels")
     return compiled_as(RUN_ON)(run_on)
+
+
+def is_compiled() -> bool:
+    """Whether the core will come from the cache, or must be compiled first."""
+    return in_cache(run_on)

@@ -98,13 +98,14 @@ from fairlead.kernels.columns import (
     Plug,
     Queue,
 )
-from fairlead.kernels.events import TIMER, code_of, outdate, push_event
-from fairlead.kernels.jit import hot, inner, int64
+from fairlead.kernels.events import TIMER, code_of, outdate, push_event_called
+from fairlead.kernels.jit import called, hot, inner, int64
 from fairlead.kernels.nodes import change_held
 from fairlead.kernels.ranks import (
     begun,
     bring_use_up,
     enter_class,
+    enter_class_called,
     enter_lane,
     expected_run,
     fresh_row,
@@ -147,7 +148,7 @@ def set_timer(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> Non
     # a moment that rounding puts in the past is the next instant that can be told from this one
     due = max(due, math.nextafter(now, NEVER))
     j.floats[J_TIMER, i] = due
-    push_event(q, due, code_of(TIMER, i, int64(j.ints[K_TIMER_STAMP, i])))
+    push_event_called(q, due, code_of(TIMER, i, int64(j.ints[K_TIMER_STAMP, i])))
 
 
 @inner
@@ -368,7 +369,7 @@ def wait_again(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> No
     j.floats[J_SINCE, i] = now
     if q.counter[R_CHANGES] != 0:
         rerank(c, j, q, i, now, f)
-    enter_class(j, q, i, q.counter[R_PREEMPTS] != 0)
+    enter_class_called(j, q, i, q.counter[R_PREEMPTS] != 0)
     if q.counter[R_TIMERS] != 0:
         set_timer(c, j, q, i, now, f)
 
@@ -442,7 +443,7 @@ def kill(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, n: int, now: float, f:
     """Node n took running job i with it."""
     k = int64(j.ints[K_CLASS, i])
     at = int64(j.ints[K_ALLOC, i])
-    give_back(c, j, q, log, i, now)
+    give_back_called(c, j, q, log, i, now)
     q.counter[G_RUNNING] -= 1
     if q.counter[R_PREEMPTS] != 0:
         leave_lane(q, j, i)
@@ -454,4 +455,11 @@ def kill(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, n: int, now: float, f:
     write_row(log, q, now, KILL_ROW, i, n)
     outdate(j, q, i, K_STAMP)
     wait_again(c, j, q, i, now, f)
-    reopen_around(c, j, q, log, q.classes[C_SHAPE, k], at, now, f)
+    reopen_around_called(c, j, q, log, q.classes[C_SHAPE, k], at, now, f)
+
+
+# for callers that run seldom
+hold_called = called(hold)
+start_called = called(start)
+give_back_called = called(give_back)
+reopen_around_called = called(reopen_around)

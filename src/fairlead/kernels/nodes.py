@@ -28,7 +28,7 @@ from fairlead.kernels.columns import (
     WHOLE,
     Cluster,
 )
-from fairlead.kernels.jit import compiled, compiled_hot, hot, inner, lowest_bit
+from fairlead.kernels.jit import called, compiled, compiled_hot, hot, inner, lowest_bit
 
 
 @compiled_hot
@@ -201,3 +201,8 @@ def all_free(c: Cluster, s: int, ids: I4, at: int, demands: bool) -> bool:
             if c.node[N_MEM, n] < part(c.shape[S_MEM, s], g, gpus):
                 return False
     return True
+
+
+# for callers that run seldom
+change_held_called = called(change_held)
+take_pick_called = called(take_pick)

@@ -61,7 +61,7 @@ from fairlead.kernels.columns import (
     TenantRow,
 )
 from fairlead.kernels.heaps import heap_pop, heap_push, heap_remove
-from fairlead.kernels.jit import compiled, compiled_hot, hot, inner, int64
+from fairlead.kernels.jit import called, compiled, compiled_hot, hot, inner, int64
 
 LN2 = math.log(2.0)
 
@@ -294,3 +294,8 @@ def rank_tenant(q: Queue, t: int, now: float, f: Plug) -> None:
         share = max(share, q.tenants[T_MEM, t] / q.limit[Q_TOTALS + 2])
     row = TenantRow(q.tenants[T_HELD, t] / WHOLE, share, q.tenants[T_USE, t], q.tenants[T_WEIGHT, t])
     q.tenants[T_GROUP, t] = f.group(row, now, f.p)
+
+
+# for callers that run seldom
+enter_class_called = called(enter_class)
+leave_class_called = called(leave_class)

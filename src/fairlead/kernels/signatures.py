@@ -15,10 +15,11 @@ from fairlead.kernels.columns import (
     JobRow,
     Jobs,
     Log,
+    Plug,
     Queue,
     TenantRow,
 )
-from fairlead.kernels.jit import f8, function_type, i8, named_floats, type_of
+from fairlead.kernels.jit import f8, function_type, i8, named_floats, named_tuple, truth, type_of
 
 
 def _array(dtype: Any, dims: int) -> Any:
@@ -50,3 +51,21 @@ PLACE_FUNCTION = i8(CLUSTER, i8, i8, i8, i8, FLOATS)
 JOB_CALL = function_type(JOB_FUNCTION)
 TENANT_CALL = function_type(TENANT_FUNCTION)
 PLACE_CALL = function_type(PLACE_FUNCTION)
+
+PLUG = named_tuple(Plug, FLOATS, FLOATS, *[JOB_CALL] * 5, TENANT_CALL, PLACE_CALL)
+
+#: what the annotations of kernel functions mean; arrays of two dimensions have no name and stay with numba
+TYPES = {
+    "Cluster": CLUSTER,
+    "Jobs": JOBS,
+    "Queue": QUEUE,
+    "Log": LOG,
+    "Plug": PLUG,
+    "F8": FLOATS,
+    "I4": IDS,
+    "I8": type_of(_I8),
+    "Table": type_of(_I8x2),
+    "int": i8,
+    "float": f8,
+    "bool": truth,
+}
