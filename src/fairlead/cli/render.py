@@ -64,14 +64,17 @@ def pairs(rows: Iterable[tuple[str, str]]) -> str:
 def grid(
     heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[str] = (), caption: str = ""
 ) -> RenderableType:
-    """A table without frames; columns named in `numbers` are set to the right."""
+    """A table without frames; columns named in `numbers` are set to the right and never broken."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=caption or None, caption_justify="left")
     for head in heads:
-        table.add_column(head, justify="right" if head in numbers else "left", overflow="fold")
+        number = head in numbers
+        # a number's heading in lines of a word each, so that the column is no wider than its numbers
+        title = head.replace(" ", "\n") if number else head
+        table.add_column(title, justify="right" if number else "left", no_wrap=number, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return table

@@ -181,7 +181,6 @@ def _table(rows: list[dict[str, Any]]) -> RenderableType:
         "JCT p95": "jct_p95_s",
         "wait mean": "wait_mean_s",
         "wait p95": "wait_p95_s",
-        "makespan": "makespan_s",
     }
     lines = []
     for row in rows:
