@@ -111,8 +111,9 @@ def run_side_by_side(
     charts: bool,
 ) -> SideBySide:
     from fairlead.cli.progress import progress_bar
-    from fairlead.cli.work import name_of, run_once
+    from fairlead.cli.work import announce_compiling, name_of, run_once
 
+    announce_compiling()
     side = SideBySide()
     with progress_bar([name_of(*pair) for pair in pairs], len(source.trace)) as bars:
         for policy, placer in pairs:

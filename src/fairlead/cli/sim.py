@@ -58,7 +58,7 @@ def run(
     """
     from fairlead.cli.inputs import output_file, read_cluster, read_source, with_quotas
     from fairlead.cli.progress import progress_bar
-    from fairlead.cli.work import check_choices, run_once
+    from fairlead.cli.work import announce_compiling, check_choices, run_once
 
     # whatever is quick to check comes before the trace, which may take minutes to read
     outputs = output_file(jobs_out, ".csv"), output_file(journal, ".parquet", ".jsonl"), output_file(html)
@@ -68,6 +68,7 @@ def run(
     source = read_source(trace, format=sim.format, skip_bad=sim.skip_bad, limit=sim.limit, seed=seed)
     spec = with_quotas(spec, sim.quota, source.trace)
     told = None if story is None else job_position(source.trace, story)
+    announce_compiling()
     with progress_bar([policy], len(source.trace)) as bars:
         done = run_once(source, spec, policy, placer, options, profiles, bars.next())
     result = done.to_json(cluster)

@@ -124,11 +124,12 @@ def _run_all(
 ) -> list[dict[str, Any]]:
     from fairlead.cli.inputs import scaled, with_quotas
     from fairlead.cli.progress import progress_bar
-    from fairlead.cli.work import run_once
+    from fairlead.cli.work import announce_compiling, run_once
 
     profiles = sim.rates()
     first = next(iter(sources.values()))
     specs = {name: with_quotas(spec, sim.quota, first.trace) for name, spec in specs.items()}
+    announce_compiling()
     rows, notes = [], []
     with progress_bar([_label(point, points) for point in points], len(first.trace)) as bars:
         for point in points:

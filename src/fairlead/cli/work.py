@@ -97,7 +97,6 @@ def run_once(
     from fairlead.record.metrics import core_metrics
     from fairlead.sim.run import simulate
 
-    announce_compiling()
     run = simulate(source.trace, cluster, policy, placer, options, profiles, progress)
     started = time.perf_counter()
     journal = run.journal
@@ -120,7 +119,7 @@ def check_choices(pairs: Iterable[tuple[str, str]]) -> None:
 
 
 def announce_compiling() -> None:
-    """Silence of half a minute would look like a hang."""
+    """Before the first run, and before a progress bar that it would break into: silence would look like a hang."""
     from fairlead.kernels import jit
 
     if jit.DISABLED or any(jit.CACHE_DIR.glob("kernels_*/loop.run_on-*.nbi")):
@@ -133,7 +132,7 @@ def announce_compiling() -> None:
             file=str(jit.CACHE_DIR.parent),
             accepts="a folder to write to, named by FAIRLEAD_CACHE_DIR",
         ) from None
-    say(f"compiling the scheduler core, once: about 20 s; it is kept in {jit.CACHE_DIR.parent}")
+    say(f"compiling the scheduler core, once: about half a minute; it is kept in {jit.CACHE_DIR.parent}")
 
 
 def _end_s(journal: Journal) -> float | None:
