@@ -1,0 +1,338 @@
+"""What must hold of a state between two instants, checked the slow way: everything that is counted is counted again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from fairlead.kernels.columns import (
+    C_ACTIVE,
+    C_LIST,
+    C_ROOT,
+    C_SHAPE,
+    C_TENANT,
+    DONE,
+    G_ACTIVE,
+    G_DONE,
+    G_EVENTS,
+    G_LANES,
+    G_LISTED,
+    G_LIVE,
+    G_NEXT,
+    G_RUNNING,
+    G_STALE,
+    G_WAITING,
+    J_DUE,
+    J_KEY,
+    J_ORDER,
+    K_CHILD,
+    K_CLASS,
+    K_LEVEL,
+    K_NEXT,
+    K_RUNLIST,
+    K_RUNPOS,
+    K_STAMP,
+    K_STATE,
+    L_ROOT,
+    N_CAP,
+    N_CPU,
+    N_FREE,
+    N_GPU0,
+    N_MEM,
+    N_POOL,
+    N_SLOT,
+    N_TYPE,
+    N_UP,
+    N_WORD0,
+    P_BITS,
+    P_COUNT,
+    P_FREE,
+    P_NODES,
+    P_STRIDE,
+    PENDING,
+    R_DEMANDS,
+    R_GROUPED,
+    R_LISTED,
+    R_OWNERS,
+    R_PREEMPTS,
+    R_QUOTAS,
+    R_SHARES,
+    RUNNING,
+    S_CPU,
+    S_GPUS,
+    S_MEM,
+    S_MILLI,
+    S_TYPE,
+    T_CPU,
+    T_HELD,
+    T_MEM,
+    T_QUOTA,
+    U_FREE,
+    U_JOB,
+    U_NODE,
+    WAITING,
+    WHOLE,
+)
+from fairlead.kernels.events import END
+from fairlead.state.cluster import UNLIMITED
+from fairlead.state.state import State
+
+
+class BrokenState(Exception):
+    """Something that must hold does not: a mistake in the core. The message says what, all of it."""
+
+
+def check(state: State) -> None:
+    """Raise BrokenState with everything that is wrong. Meant for tests and for doubt: it looks at every job and GPU."""
+    wrong = [
+        *_gpus(state),
+        *_nodes(state),
+        *_pools(state),
+        *_waiting(state),
+        *_running(state),
+        *_tenants(state),
+        *_events(state),
+        *_counters(state),
+    ]
+    if wrong:
+        raise BrokenState("; ".join(wrong))
+
+
+def _jobs_in(state: State, status: int) -> list[int]:
+    jobs: list[int] = np.flatnonzero(state.jobs.ints[K_STATE] == status).tolist()
+    return jobs
+
+
+def _shape_of(state: State, job: int) -> int:
+    return int(state.queue.classes[C_SHAPE, state.jobs.ints[K_CLASS, job]])
+
+
+def _free_bit(state: State, gpu: int) -> bool:
+    c = state.cluster
+    node = int(c.gpu[U_NODE, gpu])
+    local = gpu - int(c.node[N_GPU0, node])
+    return bool(int(c.cells[int(c.node[N_WORD0, node]) + (local >> 5)]) >> (local & 31) & 1)
+
+
+def _gpus(state: State) -> Iterator[str]:
+    """No GPU is held by more than there is of it, and what is not held is free."""
+    c = state.cluster
+    held: Counter[int] = Counter()
+    owner: dict[int, int] = {}
+    for job in _jobs_in(state, RUNNING):
+        s = _shape_of(state, job)
+        if c.shape[S_GPUS, s] == 0:
+            continue
+        ids = state.gpus_of(job)
+        if len(set(ids)) != c.shape[S_GPUS, s]:
+            yield f"job {job} holds {ids}, and asked for {c.shape[S_GPUS, s]} GPUs"
+        for gpu in ids:
+            held[gpu] += int(c.shape[S_MILLI, s])
+            owner[gpu] = job
+    for gpu in range(c.gpu.shape[1]):
+        free = WHOLE - held[gpu]
+        if free < 0:
+            yield f"GPU {gpu} is held by more than one: {held[gpu]} of {WHOLE} milli-GPUs"
+        if _free_bit(state, gpu) != (free == WHOLE):
+            yield f"GPU {gpu} has {free} milli-GPUs free, its bit says {_free_bit(state, gpu)}"
+        if state.counter[R_SHARES] and c.gpu[U_FREE, gpu] != free:
+            yield f"GPU {gpu} has {free} milli-GPUs free, its column says {c.gpu[U_FREE, gpu]}"
+        if state.counter[R_OWNERS] and c.gpu[U_JOB, gpu] != owner.get(gpu, -1):
+            yield f"GPU {gpu} is held by job {owner.get(gpu, -1)}, its column says {c.gpu[U_JOB, gpu]}"
+
+
+def _places(state: State, job: int) -> Counter[int]:
+    """How many GPUs a running job holds on each of its nodes; a CPU job holds 0 on one."""
+    places: Counter[int] = Counter()
+    for gpu in state.gpus_of(job):
+        if gpu < 0:
+            places[-1 - gpu] = 0
+        else:
+            places[int(state.cluster.gpu[U_NODE, gpu])] += 1
+    return places
+
+
+def _nodes(state: State) -> Iterator[str]:
+    """Jobs run on nodes that are up and of their type; free GPUs, CPU and memory are what the jobs leave."""
+    c = state.cluster
+    cpu = np.array([UNLIMITED if n.cpu_milli is None else n.cpu_milli for n in state.spec.nodes])
+    memory = np.array([UNLIMITED if n.memory_mib is None else n.memory_mib for n in state.spec.nodes])
+    for job in _jobs_in(state, RUNNING):
+        s = _shape_of(state, job)
+        gpus, kind = int(c.shape[S_GPUS, s]), int(c.shape[S_TYPE, s])
+        for node, count in _places(state, job).items():
+            if not c.node[N_UP, node]:
+                yield f"job {job} runs on node {node}, which is down"
+            if kind >= 0 and c.node[N_TYPE, node] != kind:
+                yield f"job {job} needs GPU type {kind} and runs on node {node} of type {c.node[N_TYPE, node]}"
+            cpu[node] -= _part(int(c.shape[S_CPU, s]), count, gpus)
+            memory[node] -= _part(int(c.shape[S_MEM, s]), count, gpus)
+    for node in range(c.node.shape[1]):
+        first, cap = int(c.node[N_GPU0, node]), int(c.node[N_CAP, node])
+        free = sum(_free_bit(state, gpu) for gpu in range(first, first + cap))
+        if c.node[N_FREE, node] != free:
+            yield f"node {node} has {free} free GPUs, its column says {c.node[N_FREE, node]}"
+        if not state.counter[R_DEMANDS]:
+            continue
+        for what, left, column in (("milli-CPUs", cpu[node], N_CPU), ("MiB", memory[node], N_MEM)):
+            if left < 0 or c.node[column, node] != left:
+                yield f"node {node} should have {left} {what} free, its column says {c.node[column, node]}"
+
+
+def _part(demand: int, gpus: int, of: int) -> int:
+    return demand if of == 0 else -(-demand * gpus // of)
+
+
+def _pools(state: State) -> Iterator[str]:
+    """A node that is up is in the set of its free count and in no other; the counts and sums are those of the sets."""
+    c = state.cluster
+    for p in range(c.pool.shape[1]):
+        nodes = np.flatnonzero(c.node[N_POOL] == p)
+        up = nodes[c.node[N_UP, nodes] != 0]
+        if c.pool[P_FREE, p] != c.node[N_FREE, up].sum():
+            yield f"pool {p} has {c.node[N_FREE, up].sum()} free GPUs, its column says {c.pool[P_FREE, p]}"
+        size, stride = int(c.pool[P_NODES, p]), int(c.pool[P_STRIDE, p])
+        for level in range(int(c.node[N_CAP, nodes[0]]) + 1):
+            want = set(c.node[N_SLOT, up[c.node[N_FREE, up] == level]].tolist())
+            at = int(c.pool[P_BITS, p]) + level * stride
+            if _members(c.cells[at : at + stride].tolist(), size) != want:
+                yield f"pool {p} level {level}: the set is not {sorted(want)}, or its summary is wrong"
+            count = int(c.cells[int(c.pool[P_COUNT, p]) + level])
+            if count != len(want):
+                yield f"pool {p} has {len(want)} nodes with {level} free GPUs, its count says {count}"
+
+
+def _members(words: list[int], size: int) -> set[int] | None:
+    """The members of a set of bits.py; None where a summary word does not tell the truth about the words below."""
+    members = {32 * w + bit for w in range((size + 31) >> 5) for bit in range(32) if words[w] >> bit & 1}
+    below, at = members, 0
+    while size > 32:
+        words_below = (size + 31) >> 5
+        at, size = at + words_below, words_below
+        above = {32 * w + bit for w in range((size + 31) >> 5) for bit in range(32) if words[at + w] >> bit & 1}
+        if above != {i >> 5 for i in below}:
+            return None
+        below = above
+    return members
+
+
+def _heap(state: State, root: int) -> Iterator[tuple[int, int]]:
+    """(parent, job) for each job of a pairing heap; the root's parent is -1."""
+    ints = state.jobs.ints
+    to_visit = [(-1, root)] if root >= 0 else []
+    while to_visit:
+        parent, job = to_visit.pop()
+        yield parent, job
+        kid = int(ints[K_CHILD, job])
+        while kid > 0:
+            to_visit.append((job, kid - 1))
+            kid = int(ints[K_NEXT, kid - 1])
+
+
+def _waiting(state: State) -> Iterator[str]:
+    """A waiting job is in its class's heap, where no job stands above a better one; its class is listed once."""
+    j, classes = state.jobs, state.queue.classes
+    of_class: dict[int, set[int]] = {}
+    for job in _jobs_in(state, WAITING):
+        of_class.setdefault(int(j.ints[K_CLASS, job]), set()).add(job)
+    listed = classes[C_LIST, : state.counter[G_ACTIVE]].tolist()
+    if sorted(listed) != sorted(of_class):
+        yield f"classes {sorted(of_class)} have waiting jobs, the list says {sorted(listed)}"
+    for k in range(state.classes):
+        found = list(_heap(state, int(classes[C_ROOT, k])))
+        if sorted(job for _, job in found) != sorted(of_class.get(k, ())):
+            yield f"jobs {sorted(of_class.get(k, ()))} of class {k} wait, its heap has {sorted(job for _, job in found)}"
+        for parent, job in found:
+            if parent >= 0 and _rank(state, job) < _rank(state, parent):
+                yield f"job {job} ranks before job {parent} and stands below it in class {k}"
+        at = int(classes[C_ACTIVE, k])
+        if (at >= 0) != (k in of_class) or (at >= 0 and classes[C_LIST, at] != k):
+            yield f"class {k} is not where it says in the list of classes with waiting jobs"
+
+
+def _rank(state: State, job: int) -> tuple[int, float, int]:
+    return int(state.jobs.ints[K_LEVEL, job]), float(state.jobs.floats[J_KEY, job]), job
+
+
+def _running(state: State) -> Iterator[str]:
+    """A running job is in one lane, where no job stands above a worse one, and in the list where one is kept."""
+    j, running = state.jobs, _jobs_in(state, RUNNING)
+    if state.counter[R_LISTED]:
+        listed = j.ints[K_RUNLIST, : state.counter[G_LISTED]].tolist()
+        if sorted(listed) != running:
+            yield f"jobs {running} run, the list says {sorted(listed)}"
+        elif any(listed[int(j.ints[K_RUNPOS, job])] != job for job in running):
+            yield "a running job is not where it says in the list"
+    if not state.counter[R_PREEMPTS]:
+        return
+    in_lanes: list[int] = []
+    for lane in range(int(state.counter[G_LANES])):
+        for parent, job in _heap(state, int(state.queue.classes[L_ROOT, lane])):
+            in_lanes.append(job)
+            if parent >= 0 and _order(state, job) > _order(state, parent):
+                yield f"running job {job} ranks behind job {parent} and stands below it in lane {lane}"
+    if sorted(in_lanes) != running:
+        yield f"jobs {running} run, the lanes have {sorted(in_lanes)}"
+
+
+def _order(state: State, job: int) -> tuple[int, float, int]:
+    return int(state.jobs.ints[K_LEVEL, job]), float(state.jobs.floats[J_ORDER, job]), job
+
+
+def _tenants(state: State) -> Iterator[str]:
+    """A tenant holds what its running jobs hold, and never more than its quota."""
+    if not (state.counter[R_QUOTAS] or state.counter[R_GROUPED]):
+        return
+    c, tenants = state.cluster, state.queue.tenants
+    held = np.zeros((3, tenants.shape[1]))
+    for job in _jobs_in(state, RUNNING):
+        s = _shape_of(state, job)
+        t = int(state.queue.classes[C_TENANT, state.jobs.ints[K_CLASS, job]])
+        held[:, t] += (c.shape[S_GPUS, s] * c.shape[S_MILLI, s], c.shape[S_CPU, s], c.shape[S_MEM, s])
+    for t in range(tenants.shape[1]):
+        for row, (column, unit) in enumerate(((T_HELD, "milli-GPUs"), (T_CPU, "milli-CPUs"), (T_MEM, "MiB"))):
+            if tenants[column, t] != held[row, t]:
+                yield f"tenant {t} holds {held[row, t]:g} {unit}, its column says {tenants[column, t]:g}"
+        if 0 <= tenants[T_QUOTA, t] < held[0, t]:
+            yield f"tenant {t} holds {held[0, t]:g} milli-GPUs of a quota of {tenants[T_QUOTA, t]:g}"
+
+
+def _events(state: State) -> Iterator[str]:
+    """Each running job has one end that is due, nothing that is due lies in the past of what is before it."""
+    q, size = state.queue, int(state.counter[G_EVENTS])
+    entries = list(zip(q.event_time[:size].tolist(), q.event_code[:size].tolist()))
+    for i in range(1, size):
+        if entries[i] < entries[(i - 1) >> 2]:
+            yield f"event {i} comes before event {(i - 1) >> 2}, which stands above it"
+    due: Counter[int] = Counter()
+    for time_s, code in entries:
+        kind, job, stamp = code >> 56, (code >> 20) & 0xFFFFFFFFF, code & 0xFFFFF
+        if kind != END or (int(state.jobs.ints[K_STAMP, job]) & 0xFFFFF) != stamp:
+            continue
+        due[job] += 1
+        if time_s != state.jobs.floats[J_DUE, job]:
+            yield f"the end of job {job} is due at {state.jobs.floats[J_DUE, job]}, its event is at {time_s}"
+    running = _jobs_in(state, RUNNING)
+    if sorted(due.elements()) != running:
+        yield f"jobs {running} run, ends are due for {sorted(due.elements())}"
+    if not 0 <= state.counter[G_STALE] <= size:
+        yield f"{state.counter[G_STALE]} of {size} events are said not to hold any more"
+
+
+def _counters(state: State) -> Iterator[str]:
+    """The totals are those of the state column, and jobs arrive in order."""
+    states = state.jobs.ints[K_STATE]
+    count = np.bincount(states, minlength=6)
+    for name, column, want in (
+        ("wait", G_WAITING, count[WAITING]),
+        ("run", G_RUNNING, count[RUNNING]),
+        ("are done", G_DONE, count[DONE]),
+        ("wait, run or are to come", G_LIVE, count[[PENDING, WAITING, RUNNING]].sum()),
+    ):
+        if state.counter[column] != want:
+            yield f"{want} jobs {name}, the counter says {state.counter[column]}"
+    arrived = int(state.counter[G_NEXT])
+    if (states[:arrived] == PENDING).any() or (states[arrived:] != PENDING).any():
+        yield f"{arrived} jobs have arrived, but the states say otherwise"
