@@ -1,0 +1,20 @@
+"""What the Tiresias paper claims, measured again: one file per claim, each a function from `Ask` to `Result`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from fairlead.sim.claims import claim_1, claim_2, claim_3, claim_4, claim_5, claim_6
+from fairlead.sim.claims.result import Ask, Figure, Result
+
+#: by the number it has in the project's table of claims
+CLAIMS: Mapping[int, Callable[[Ask], Result]] = {
+    1: claim_1.measure,
+    2: claim_2.measure,
+    3: claim_3.measure,
+    4: claim_4.measure,
+    5: claim_5.measure,
+    6: claim_6.measure,
+}
+
+__all__ = ["CLAIMS", "Ask", "Figure", "Result"]

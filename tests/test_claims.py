@@ -1,0 +1,155 @@
+"""The papers' claims: the exact one holds, the quick trends are what docs/reproduce.md says, the rest has its shape."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.cli.reproduce import markdown
+from fairlead.model.errors import InputError
+from fairlead.sim.claims import CLAIMS, Ask, Figure, Result, claim_1
+from fairlead.sim.claims.result import over_seeds
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = ROOT.parent / "shared" / "data"
+DOCUMENT = ROOT / "docs" / "reproduce.md"
+#: those that need no data and run in a second or two
+QUICK = (1, 3, 6)
+TINY = Ask(seeds=2, jobs=240)
+
+
+def reproduce(*args: str | Path, code: int = 0) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-m", "fairlead", "reproduce", *map(str, args)],
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout) if "json" in args else done.stdout + done.stderr
+
+
+def documented() -> dict[int, str]:
+    """The rows of the table in the document, by claim."""
+    rows = re.finditer(r"^\| (\d)\. .*$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+    return {int(row[1]): row[0] for row in rows}
+
+
+def named(result: Result) -> dict[str, Figure]:
+    return {figure.name: figure for figure in result.figures}
+
+
+def test_claim_1_holds_exactly() -> None:
+    result = CLAIMS[1](Ask())
+    assert result.holds is True
+    figures = named(result)
+    assert figures["srsf finish"].ours == (2.0, 10.0, 16.0)
+    assert figures["srsf mean JCT"].ours == (pytest.approx(28 / 3),)
+    assert figures["las:quantum=1 finish"].ours == (5.0, 14.0, 16.0)
+    assert figures["las:quantum=1 mean JCT"].ours == (pytest.approx(35 / 3),)
+
+
+def test_a_claim_that_must_be_equal_and_is_not_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(claim_1.PAPER, "srsf", ((2.0, 10.0, 15.0), 9.33))
+    assert CLAIMS[1](Ask()).holds is False
+
+
+@pytest.mark.parametrize("claim", QUICK)
+def test_the_document_says_what_the_quick_claims_measure(claim: int) -> None:
+    assert documented()[claim] == markdown([CLAIMS[claim](Ask())]).splitlines()[-1]
+
+
+def test_the_document_has_a_row_for_every_claim_and_the_columns_of_the_command() -> None:
+    assert sorted(documented()) == sorted(CLAIMS)
+    assert markdown([]) in DOCUMENT.read_text(encoding="utf-8")
+
+
+def test_the_policies_of_claim_3_rank_as_in_the_paper() -> None:
+    figures = named(CLAIMS[3](Ask(seeds=2)))
+    assert figures["fifo / tiresias, JCT"].ours[0] > 2.0
+    assert figures["srtf / tiresias, JCT"].ours[0] < 1.0
+    assert figures["tiresias gittins / tiresias, JCT"].ours[0] == pytest.approx(1.0, abs=0.1)
+    assert figures["offered load while jobs arrive"].ours[0] > 1.0
+
+
+def test_claim_6_charges_every_preemption() -> None:
+    result = CLAIMS[6](Ask(seeds=1))
+    for figure in result.figures:
+        assert figure.sd is None
+        if figure.parts == ("preemptions", "seconds"):
+            assert figure.ours[0] > 0
+            assert figure.ours[1] == 62.0 * figure.ours[0]
+
+
+@pytest.mark.parametrize("claim", sorted(CLAIMS))
+def test_every_claim_has_its_shape_on_a_tiny_generated_workload(claim: int) -> None:
+    check_shape(CLAIMS[claim](TINY), claim)
+
+
+@pytest.mark.parametrize("claim", [2, 4, 5])
+def test_the_claims_on_data_say_which_data(claim: int) -> None:
+    if not DATA.is_dir():
+        pytest.skip("the public traces are not here")
+    result = CLAIMS[claim](Ask(data=DATA, jobs=300))
+    check_shape(result, claim)
+    assert "public Philly trace" in result.setting
+    assert "no data folder" in CLAIMS[claim](TINY).setting
+
+
+def check_shape(result: Result, claim: int) -> None:
+    assert result.claim == claim
+    assert (result.holds is None) == (claim != 1)
+    assert result.title
+    assert result.setting
+    assert result.differs.endswith(".")
+    assert result.figures
+    for figure in result.figures:
+        assert len(figure.parts) == len(figure.paper) == len(figure.ours)
+        assert all(value >= 0 for value in figure.ours)
+    json.dumps(result.to_json(), allow_nan=False)
+
+
+def test_a_data_folder_without_the_trace_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="philly_pollux_60000"):
+        CLAIMS[2](Ask(data=tmp_path))
+
+
+def test_the_spread_over_seeds_is_a_standard_deviation() -> None:
+    figure = over_seeds("x", ("a", "b"), (1.0, None), [(1.0, 2.0), (3.0, 2.0)])
+    assert figure.ours == (2.0, 2.0)
+    assert figure.sd == (pytest.approx(2**0.5), 0.0)
+    assert figure.paper_text() == "1.00 / –"
+    assert figure.ours_text() == "2.00 / 2.00 (± 1.41 / 0.00)"
+
+
+def test_the_command_prints_the_claims_asked_for() -> None:
+    found = reproduce("6", "1", "--seeds", "1", "--jobs", "64", "-o", "json")
+    assert [one["claim"] for one in found] == [1, 6]
+    assert set(found[0]) == {"claim", "title", "setting", "figures", "differs", "holds"}
+    assert found[0]["figures"][0] == {
+        "figure": "srsf finish",
+        "form": "whole",
+        "parts": ["job 1", "job 2", "job 3"],
+        "paper": [2.0, 10.0, 16.0],
+        "ours": [2.0, 10.0, 16.0],
+        "sd": None,
+    }
+
+
+def test_the_command_prints_text_yaml_and_markdown() -> None:
+    assert "holds exactly" in reproduce("1")
+    assert "- claim: 1" in reproduce("1", "-o", "yaml")
+    assert documented()[1] in reproduce("1", "-o", "markdown")
+
+
+def test_a_claim_that_is_not_there_is_wrong_usage() -> None:
+    assert "there is no such claim; got 7; expected 1, 2, 3, 4, 5, 6" in reproduce("7", code=2)
