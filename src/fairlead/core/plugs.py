@@ -135,6 +135,7 @@ def plug_in(policy: Choice, placer: Choice, history: History, levels: tuple[str,
     values = _values(policy, found.parameters, common)
     found = found.variant(values)
     _check(found, values)
+    p = np.array([*found.numbers(values, history), 0.0])
     traits = Traits(
         strict=values["strict"],
         preempts=values["preempt"],
@@ -143,15 +144,21 @@ def plug_in(policy: Choice, placer: Choice, history: History, levels: tuple[str,
         changes=_CHANGES[changes_of(found)],
         drifts=values["preempt"] and found.drift is not None,
         levels=found.level is not None,
+        rises=_rises(found, p),
         timers=found.wake is not None,
         quantum=values["quantum"],
         half_life=float(values[found.half_life]) if found.half_life else 0.0,
         fewest_nodes=gated,
         gpu_parts=parts,
     )
-    p = np.array([*found.numbers(values, history), 0.0])
     uses_estimates = values.get("estimate") == "given"
     return Plugged(str(policy), str(placer), _plug(found, p, pp, place), traits, None, uses_estimates)
+
+
+def _rises(policy: type[QueuePolicy], p: F8) -> bool:
+    """Whether a running job's key grows with time, judged by a job of one GPU that has run for a second."""
+    sample = JobRow(0.0, 2.0, 2.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+    return policy.drift is not None and policy.drift(sample, 1.0, p) > 0.0
 
 
 def _check(policy: type[QueuePolicy], values: Mapping[str, Any]) -> None:

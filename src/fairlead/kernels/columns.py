@@ -32,7 +32,10 @@ N_CPU = 7  #: free milli-CPUs
 N_MEM = 8  #: free MiB
 N_TYPE = 9
 N_TURNS = 10  #: failures and repairs so far, for drawing the next
-NODE_COLUMNS = 11  #: further rows: the node's domain at each topology level, outermost first
+N_ROOM = 11  #: survey.py: GPUs that are free or would be, where N_SURVEY is the present survey
+N_SURVEY = 12
+N_TOUCHED = 13  #: (not by node) the nodes that the present survey has looked at
+NODE_COLUMNS = 14  #: further rows: the node's domain at each topology level, outermost first
 
 # -- gpu table -----------------------------------------------------------------------------------------------------
 U_NODE = 0
@@ -121,7 +124,8 @@ K_SCRATCH = 16  #: (not by job) room for a list of jobs within one step
 K_PASS = 17  #: the pass that started its present run; kept where R_PREEMPTS
 K_STAMP = 18  #: which of the ends that were due for it holds
 K_TIMER_STAMP = 19
-JOB_INTS = 20
+K_SURVEY = 20  #: the last survey.py that found it could be displaced
+JOB_INTS = 21
 
 PENDING, WAITING, RUNNING, DONE, REFUSED, GIVEN_UP = 0, 1, 2, 3, 4, 5
 
@@ -160,7 +164,9 @@ G_NEED_IDS = 19
 G_VICTIMS = 20  #: how many jobs displace() left in K_SCRATCH
 G_SPARED = 21  #: running jobs that displace() left alone because this pass has started them
 G_AGAIN = 22  #: 1: some class is BLOCKED_NOW
-COUNTERS = 23
+G_SURVEY = 23  #: surveys so far
+G_TOUCHED = 24  #: nodes that the last one touched
+COUNTERS = 25
 
 # -- rules, behind the counters: what the policy and the run ask for --------------------------------------------------------------------
 R_STRICT = COUNTERS + 0
@@ -187,7 +193,8 @@ R_SEATS = COUNTERS + 18  #: and those by co-tenants
 R_SEAT_COUNT = COUNTERS + 19
 R_ESTIMATES = COUNTERS + 20
 R_LEVELS = COUNTERS + 21
-RULES = COUNTERS + 22
+R_RISES = COUNTERS + 22  #: running jobs lose rank as time passes, so waiting ones may gain room by it
+RULES = COUNTERS + 23
 
 # -- rule floats -------------------------------------------------------------------------------------------------------------
 Q_QUANTUM = 0  #: 0: none
@@ -197,13 +204,13 @@ Q_FAILURES = 3
 Q_CHECKPOINT = 4  #: 0: none
 Q_HALF_LIFE = 5
 Q_NOW = 6
-Q_TICK = 7
 Q_RESUME_PER_GIB = 8
 Q_MTBF = 9  #: mean time between failures of a node, 0: none are drawn
 Q_MTTR = 10
 Q_TOTALS = 11  #: and two more: capacity in milli-GPUs, milli-CPUs, MiB; 0 where some node does not state it
 Q_SPARE = 14  #: milli-GPUs of its quota that the head of the queue leaves at its reserved start
-LIMITS = 15  #: behind these, per lane, how fast its keys change
+Q_RANKS_AT = 15  #: the moment whose ranks count: now, or the last tick of the quantum
+LIMITS = 16  #: behind these, per lane, how fast its keys change
 
 
 class Cluster(NamedTuple):

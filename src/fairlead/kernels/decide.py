@@ -21,65 +21,51 @@ from fairlead.kernels.columns import (
     G_SPARED,
     G_VICTIMS,
     J_KEY,
+    J_SINCE,
     K_ALLOC,
-    K_CHILD,
     K_CLASS,
     K_LEVEL,
-    K_NEXT,
-    K_PASS,
-    K_PREV,
     K_RUNLIST,
     K_SCRATCH,
     K_STARTS,
     L_ROOT,
-    N_FREE,
+    LIMITS,
     R_DEMANDS,
     R_EASY,
-    R_GATED,
     R_GROUPED,
     R_PREEMPTS,
-    R_QUOTAS,
     R_RATES,
     R_SEED,
     R_SHARES,
     R_STRICT,
-    S_GPUS,
-    S_MATTERS,
-    S_MILLI,
-    S_PLAIN,
     T_GROUP,
-    T_HELD,
-    T_QUOTA,
-    U_NODE,
     Cluster,
     Jobs,
     Log,
     Plug,
     Queue,
 )
-from fairlead.kernels.heaps import heap_push
+from fairlead.kernels.displace import displace, put_back
+from fairlead.kernels.heaps import heap_push, list_heap, unlink
 from fairlead.kernels.jit import hot, inner, int64
 from fairlead.kernels.moves import (
     hold,
     hold_called,
-    release,
     reopen_around_called,
     rerank,
     start,
     start_called,
     suspend,
 )
-from fairlead.kernels.nodes import all_free, change_held_called, take_pick, take_pick_called
+from fairlead.kernels.nodes import all_free, take_pick, take_pick_called
+from fairlead.kernels.quota import within_quota
 from fairlead.kernels.ranks import (
     enter_lane,
-    key_now,
+    job_row,
     leave_class,
     leave_class_called,
-    leave_lane,
     outranks,
     rank_tenant,
-    rejoin_lane,
-    worst_running,
 )
 from fairlead.kernels.rates import rerate_neighbours
 
@@ -105,82 +91,6 @@ def best_class(j: Jobs, q: Queue, strict: bool) -> int:
         best, best_job, best_group = k, i, group
         level, key = int64(j.ints[K_LEVEL, i]), j.floats[J_KEY, i]
     return best
-
-
-@hot
-def within_quota(c: Cluster, q: Queue, k: int) -> bool:
-    if q.counter[R_QUOTAS] == 0:
-        return True
-    s, t = q.classes[C_SHAPE, k], q.classes[C_TENANT, k]
-    quota = q.tenants[T_QUOTA, t]
-    return quota < 0.0 or q.tenants[T_HELD, t] + c.shape[S_GPUS, s] * c.shape[S_MILLI, s] <= quota
-
-
-@inner
-def could_help(c: Cluster, q: Queue, log: Log, s: int, left: int, at: int) -> bool:
-    """Whether the room that a job of shape `left` just left could make shape s fit, judged by its nodes' free counts where these decide."""
-    if q.counter[R_GATED] == 0 or c.shape[S_PLAIN, s] == 0:
-        return True
-    gpus = c.shape[S_GPUS, left]
-    last = -1
-    for g in range(at, at + gpus):
-        n = c.gpu[U_NODE, log.gpu_ids[g]]
-        if n != last:
-            last = n
-            if c.node[N_FREE, n] >= c.shape[S_MATTERS, s]:
-                return True
-    return False
-
-
-@inner
-def displace(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) -> int:
-    """Release running jobs that rank below job i, worst first, until it fits: the rows of its pick, or -1 with all undone.
-
-    On success the released jobs are the first G_VICTIMS of K_SCRATCH, worst first, still marked running.
-    """
-    k = int64(j.ints[K_CLASS, i])
-    s = q.classes[C_SHAPE, k]
-    mine, my_level = j.floats[J_KEY, i], int64(j.ints[K_LEVEL, i])
-    count, rows = 0, -1
-    spared, last = 0, j.ints.shape[1] - 1
-    while rows < 0:
-        v = worst_running(c, j, q, now, f)
-        if v < 0 or not outranks(my_level, mine, i, int64(j.ints[K_LEVEL, v]), key_now(c, j, q, v, now, f), v):
-            break
-        leave_lane(q, j, v)
-        if j.ints[K_PASS, v] == q.counter[G_PASSES]:
-            # what this pass has started stays: with a quantum, a job that was just suspended may outrank it
-            j.ints[K_SCRATCH, last - spared] = v
-            spared += 1
-            continue
-        release(c, j, q, log, v)
-        j.ints[K_SCRATCH, count] = v
-        count += 1
-        helps = q.counter[R_QUOTAS] != 0 or could_help(
-            c, q, log, s, q.classes[C_SHAPE, int64(j.ints[K_CLASS, v])], int64(j.ints[K_ALLOC, v])
-        )
-        if helps and within_quota(c, q, k):
-            rows = f.place(c, s, q.counter[R_SEED], i, int64(j.ints[K_STARTS, i]), f.pp)
-    q.counter[G_SPARED] = spared
-    for x in range(spared):
-        rejoin_lane(q, j, int64(j.ints[K_SCRATCH, last - x]))
-    if rows < 0:
-        for x in range(count - 1, -1, -1):
-            put_back(c, j, q, log, int64(j.ints[K_SCRATCH, x]))
-    q.counter[G_VICTIMS] = count
-    return rows
-
-
-@inner
-def put_back(c: Cluster, j: Jobs, q: Queue, log: Log, v: int) -> None:
-    """A released job runs on as if nothing had been."""
-    k = int64(j.ints[K_CLASS, v])
-    at = int64(j.ints[K_ALLOC, v])
-    change_held_called(
-        c, q.classes[C_SHAPE, k], log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0
-    )
-    hold_called(c, q, log, v, k, at, 1)
-    rejoin_lane(q, j, v)
 
 
 @hot
@@ -232,9 +142,29 @@ def refresh_running(c: Cluster, j: Jobs, q: Queue, as_of: float, f: Plug) -> Non
         q.classes[L_ROOT, lane] = -1
     for r in range(q.counter[G_LISTED]):
         i = int64(j.ints[K_RUNLIST, r])
-        j.ints[K_CHILD, i] = j.ints[K_NEXT, i] = j.ints[K_PREV, i] = 0
+        unlink(j, i)
         rerank(c, j, q, i, as_of, f)
         enter_lane(q, j, i, as_of, 0.0)
+
+
+@inner
+def tick_lanes(c: Cluster, j: Jobs, q: Queue, tick: float, f: Plug) -> None:
+    """Jobs that have begun to make progress since the last tick join the lane of those whose keys change as fast."""
+    lane = 0
+    while lane < q.counter[G_LANES] and q.limit[LIMITS + lane] != 0.0:
+        lane += 1
+    if lane == q.counter[G_LANES] or q.classes[L_ROOT, lane] < 0:
+        return
+    count = list_heap(j, q.classes[L_ROOT, lane])
+    q.classes[L_ROOT, lane] = -1
+    for x in range(count):
+        i = int64(j.ints[K_SCRATCH, x])
+        unlink(j, i)
+        slope = 0.0
+        if j.floats[J_SINCE, i] <= tick:
+            rerank(c, j, q, i, tick, f)
+            slope = f.drift(job_row(c, j, q, i, tick), tick, f.p)
+        enter_lane(q, j, i, tick, slope)
 
 
 @inner
@@ -242,24 +172,11 @@ def refresh_waiting(c: Cluster, j: Jobs, q: Queue, now: float, f: Plug) -> None:
     """Take the ranks of all waiting jobs anew and rebuild their classes."""
     for a in range(q.counter[G_ACTIVE]):
         k = q.classes[C_LIST, a]
-        count = 0
-        root = q.classes[C_ROOT, k]
-        # walk the heap through its own links, the victims' cells as the stack of siblings still to visit
-        j.ints[K_SCRATCH, 0] = root
-        count = 1
-        seen = 0
-        while seen < count:
-            i = int64(j.ints[K_SCRATCH, seen])
-            seen += 1
-            kid = int64(j.ints[K_CHILD, i])
-            while kid > 0:
-                j.ints[K_SCRATCH, count] = kid - 1
-                count += 1
-                kid = int64(j.ints[K_NEXT, kid - 1])
+        count = list_heap(j, q.classes[C_ROOT, k])
         root = -1
         for x in range(count):
             i = int64(j.ints[K_SCRATCH, x])
-            j.ints[K_CHILD, i] = j.ints[K_NEXT, i] = j.ints[K_PREV, i] = 0
+            unlink(j, i)
             rerank(c, j, q, i, now, f)
             root = heap_push(j, root, i, False)
         q.classes[C_ROOT, k] = root
@@ -306,7 +223,7 @@ def walk(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> int:
             start_picked(c, j, q, log, i, rows, now, f)
         else:
             if preempts:
-                rows = displace(c, j, q, log, i, now, f)
+                rows = displace(c, j, q, log, i, f)
             if rows >= 0:
                 start_displacing(c, j, q, log, i, rows, now, f)
             else:

@@ -21,6 +21,7 @@ from fairlead.kernels.jit import called, compiled_hot, hot, inner
 END = 0  #: a job's run ends: finish, or failure of the attempt
 NODE_DOWN = 1
 NODE_UP = 2
+UNDERWAY = 3  #: a job's start cost is over; no decision follows, and it is not counted among the stale
 # arrivals come between the two
 TIMER = 4  #: the policy wants a job's rank looked at
 WAKE_UP = 5  #: a planner asked to be called
@@ -104,7 +105,7 @@ def pop_event(q: Queue) -> None:
 def holds(j: Jobs, code: int) -> bool:
     """Whether an entry still says something true."""
     kind, i = kind_of(code), id_of(code)
-    if kind == END:
+    if kind == END or kind == UNDERWAY:
         return (j.ints[K_STAMP, i] & _STAMP) == (code & _STAMP)
     if kind == TIMER:
         return (j.ints[K_TIMER_STAMP, i] & _STAMP) == (code & _STAMP)
@@ -117,7 +118,8 @@ def outdate(j: Jobs, q: Queue, i: int, column: int) -> None:
     j.ints[column, i] += 1
     q.counter[G_STALE] += 1
     size = q.counter[G_EVENTS]
-    if q.counter[G_STALE] * 2 <= size or size < 64:
+    full = size * 3 > q.event_time.shape[0] * 2  # stale UNDERWAY entries are not counted
+    if (q.counter[G_STALE] * 2 <= size or size < 64) and not full:
         return
     kept = 0
     for i in range(size):

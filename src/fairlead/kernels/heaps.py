@@ -13,6 +13,7 @@ from fairlead.kernels.columns import (
     K_LEVEL,
     K_NEXT,
     K_PREV,
+    K_SCRATCH,
     Jobs,
 )
 from fairlead.kernels.jit import hot, inner, int64
@@ -110,3 +111,28 @@ def heap_remove(j: Jobs, root: int, a: int, lane: bool) -> int:
     links[K_PREV, a] = 0
     rest = heap_pop(j, a, lane)
     return root if rest < 0 else _meld(j, root, rest, lane)
+
+
+@inner
+def unlink(j: Jobs, a: int) -> None:
+    """Forget a job's place in a heap that is being rebuilt."""
+    j.ints[K_CHILD, a] = 0
+    j.ints[K_NEXT, a] = 0
+    j.ints[K_PREV, a] = 0
+
+
+@inner
+def list_heap(j: Jobs, root: int) -> int:
+    """Write all jobs of a heap to the scratch column, parents before children: how many."""
+    count, seen = 0, 0
+    if root >= 0:
+        j.ints[K_SCRATCH, 0] = root
+        count = 1
+    while seen < count:
+        kid = int64(j.ints[K_CHILD, int64(j.ints[K_SCRATCH, seen])])
+        seen += 1
+        while kid > 0:
+            j.ints[K_SCRATCH, count] = kid - 1
+            count += 1
+            kid = int64(j.ints[K_NEXT, kid - 1])
+    return count

@@ -40,14 +40,16 @@ from fairlead.kernels.columns import (
     Q_MTTR,
     Q_NOW,
     Q_QUANTUM,
-    Q_TICK,
+    Q_RANKS_AT,
     R_CHANGES,
     R_DRIFTS,
     R_EASY,
     R_PLANNED,
     R_PREEMPTS,
+    R_RISES,
     R_SEED,
     R_STRICT,
+    R_TIMERS,
     S_GPUS,
     U_NODE,
     WAITING,
@@ -60,13 +62,14 @@ from fairlead.kernels.columns import (
     Queue,
     TenantFunction,
 )
-from fairlead.kernels.decide import refresh_running, refresh_waiting, reopen_spared, walk
+from fairlead.kernels.decide import refresh_running, refresh_waiting, reopen_spared, tick_lanes, walk
 from fairlead.kernels.easy import backfill
 from fairlead.kernels.events import (
     END,
     NODE_DOWN,
     NODE_UP,
     TIMER,
+    UNDERWAY,
     code_of,
     holds,
     id_of,
@@ -112,8 +115,9 @@ ENDED, MORE, NEED_SPACE, WAKE = 0, 1, 2, 3
 def next_instant(j: Jobs, q: Queue) -> float:
     """When something happens next, NEVER if nothing will."""
     while q.counter[G_STALE] > 0 and not holds(j, q.event_code[0]):
+        if kind_of(q.event_code[0]) != UNDERWAY:
+            q.counter[G_STALE] -= 1
         pop_event(q)
-        q.counter[G_STALE] -= 1
     t = NEVER
     if q.counter[G_EVENTS] > 0:
         t = q.event_time[0]
@@ -207,26 +211,41 @@ def timer(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) 
     if waiting:
         enter_class_called(j, q, i, q.counter[R_PREEMPTS] != 0)
     elif q.counter[R_PREEMPTS] != 0:
-        slope = f.drift(job_row(c, j, q, i, now), now, f.p) if q.counter[R_DRIFTS] != 0 else 0.0
-        enter_lane(q, j, i, now, slope)
+        enter_lane(q, j, i, now, f.drift(job_row(c, j, q, i, now), now, f.p) if q.counter[R_DRIFTS] != 0 else 0.0)
         reopen_around_called(
             c, j, q, log, q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])], int64(j.ints[K_ALLOC, i]), now, f
         )
     set_timer(c, j, q, i, now, f)
 
 
+@inner
+def underway(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
+    """The start cost of running job i is over: from now on its key drifts. Nothing is decided for that alone."""
+    leave_lane(q, j, i)
+    rerank(c, j, q, i, now, f)
+    enter_lane(q, j, i, now, f.drift(job_row(c, j, q, i, now), now, f.p))
+
+
 @hot
-def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> None:
-    """Everything that happens at this instant, in its fixed order, before anything is decided."""
+def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> bool:
+    """Everything that happens at this instant, in its fixed order, before anything is decided; was there anything?"""
+    real = q.limit[Q_QUANTUM] > 0.0
     while q.counter[G_EVENTS] > 0 and q.event_time[0] == now and kind_of(q.event_code[0]) < TIMER:
         code = q.event_code[0]
+        kind, i = kind_of(code), id_of(code)
+        if kind == UNDERWAY:
+            fine = holds(j, code)
+            pop_event(q)
+            if fine:
+                underway(c, j, q, i, now, f)
+            continue
         fine = q.counter[G_STALE] == 0 or holds(j, code)
         pop_event(q)
         if not fine:
             q.counter[G_STALE] -= 1
             continue
+        real = True
         q.counter[G_SEEN] += 1
-        kind, i = kind_of(code), id_of(code)
         if kind == END:
             end(c, j, q, log, i, now, f)
         elif kind == NODE_DOWN:
@@ -236,6 +255,7 @@ def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> None
     n = j.floats.shape[1]
     i = q.counter[G_NEXT]
     while i < n and j.submit[i] == now:
+        real = True
         q.counter[G_SEEN] += 1
         reason = q.classes[C_REASON, int64(j.ints[K_CLASS, i])]
         if reason != 0:
@@ -247,12 +267,14 @@ def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> None
     while q.counter[G_EVENTS] > 0 and q.event_time[0] == now:
         code = q.event_code[0]
         fine = holds(j, code)
+        real = real or fine
         pop_event(q)
         if fine and kind_of(code) == TIMER:
             q.counter[G_SEEN] += 1
             timer(c, j, q, log, id_of(code), now, f)
         elif not fine:
             q.counter[G_STALE] -= 1
+    return real
 
 
 @inner
@@ -261,22 +283,27 @@ def bring_ranks_up(c: Cluster, j: Jobs, q: Queue, now: float, f: Plug) -> None:
     changes, preempts = q.counter[R_CHANGES], q.counter[R_PREEMPTS] != 0
     quantum = q.limit[Q_QUANTUM]
     if quantum > 0.0 and preempts:
-        if q.counter[R_DRIFTS] != 0:
+        if q.counter[R_TIMERS] != 0:
+            q.limit[Q_RANKS_AT] = now  # it says itself when ranks change
             return
         tick = math.floor(now / quantum) * quantum
-        if tick <= q.limit[Q_TICK]:
+        if tick <= q.limit[Q_RANKS_AT]:
             return
-        q.limit[Q_TICK] = tick
-        refresh_running(c, j, q, tick, f)
+        q.limit[Q_RANKS_AT] = tick
+        if q.counter[R_DRIFTS] != 0:
+            tick_lanes(c, j, q, tick, f)
+        else:
+            refresh_running(c, j, q, tick, f)
         if changes == 2:
             refresh_waiting(c, j, q, tick, f)
         reopen_all(q)
         return
+    q.limit[Q_RANKS_AT] = now
     if changes == 2:
         refresh_waiting(c, j, q, now, f)
     if changes != 0 and preempts and q.counter[R_DRIFTS] == 0:
         refresh_running(c, j, q, now, f)
-    if changes == 2 or (changes != 0 and preempts and q.counter[R_DRIFTS] == 0):
+    if changes == 2 or (preempts and (q.counter[R_DRIFTS] == 0 or q.counter[R_RISES] != 0)):
         reopen_all(q)
 
 
@@ -315,10 +342,12 @@ def run_on(
         if not room_for_instant(c, j, q, log, now):
             return NEED_SPACE
         q.limit[Q_NOW] = now
-        happen(c, j, q, log, now, f)
+        if q.limit[Q_QUANTUM] == 0.0:
+            q.limit[Q_RANKS_AT] = now
+        real = happen(c, j, q, log, now, f)
         if q.counter[R_PLANNED] != 0:
             return WAKE
-        if q.counter[G_WAITING] == 0:
+        if q.counter[G_WAITING] == 0 or not real:
             continue
         if q.counter[G_AGAIN] != 0:
             reopen_spared(q)

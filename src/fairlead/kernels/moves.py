@@ -58,6 +58,7 @@ from fairlead.kernels.columns import (
     P_TYPE,
     Q_CHECKPOINT,
     Q_FAILURES,
+    Q_QUANTUM,
     Q_RESUME_COST,
     Q_RESUME_PER_GIB,
     Q_START_COST,
@@ -98,7 +99,7 @@ from fairlead.kernels.columns import (
     Plug,
     Queue,
 )
-from fairlead.kernels.events import TIMER, code_of, outdate, push_event_called
+from fairlead.kernels.events import TIMER, UNDERWAY, code_of, outdate, push_event_called
 from fairlead.kernels.jit import called, hot, inner, int64
 from fairlead.kernels.nodes import change_held
 from fairlead.kernels.ranks import (
@@ -245,15 +246,33 @@ def start(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, at: int, 
         j.ints[K_PASS, i] = q.counter[G_PASSES]
         if q.counter[R_CHANGES] != 0:
             rerank(c, j, q, i, now, f)
-        slope = f.drift(job_row(c, j, q, i, now), now, f.p) if q.counter[R_DRIFTS] != 0 else 0.0
+        slope = 0.0
+        if q.counter[R_DRIFTS] != 0 and q.limit[Q_QUANTUM] == 0.0:  # with one, its key stays until the next tick
+            slope = f.drift(job_row(c, j, q, i, now), now, f.p)
+            if cost > 0.0 and slope != 0.0:
+                slope = 0.0  # and without, until it makes progress
+                push_event_called(q, now + cost, code_of(UNDERWAY, i, int64(j.ints[K_STAMP, i])))
         enter_lane(q, j, i, now, slope)
     if q.counter[R_TIMERS] != 0:
         set_timer(c, j, q, i, now, f)
 
 
 @inner
-def outranked_space(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, i: int, now: float, f: Plug) -> int:
-    """GPUs of node n that are free or held by running jobs that job i outranks."""
+def bring_keys_up(c: Cluster, j: Jobs, q: Queue, n: int, f: Plug) -> None:
+    """Take the keys of the jobs on node n anew, once for all who are going to be compared with them."""
+    if q.counter[R_DRIFTS] == 0:
+        return
+    base, last = c.node[N_GPU0, n], -1
+    for g in range(base, base + c.node[N_CAP, n]):
+        owner = c.gpu[U_JOB, g]
+        if owner >= 0 and owner != last:
+            last = owner
+            key_now(c, j, q, owner, f)
+
+
+@inner
+def outranked_space(c: Cluster, j: Jobs, n: int, i: int) -> int:
+    """GPUs of node n that are free or held by running jobs that job i outranks, by their keys as they were last taken."""
     base = c.node[N_GPU0, n]
     space, last, last_below = c.node[N_FREE, n], -1, False
     level, mine = int64(j.ints[K_LEVEL, i]), j.floats[J_KEY, i]
@@ -263,7 +282,7 @@ def outranked_space(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, i: int, now
             continue
         if owner != last:
             last = owner
-            last_below = outranks(level, mine, i, int64(j.ints[K_LEVEL, owner]), key_now(c, j, q, owner, now, f), owner)
+            last_below = outranks(level, mine, i, int64(j.ints[K_LEVEL, owner]), j.floats[J_KEY, owner], owner)
         if last_below:
             space += 1
     return space
@@ -273,6 +292,7 @@ def outranked_space(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, i: int, now
 def reopen(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, now: float, f: Plug) -> None:
     """Node n has more room: let those classes be tried again that this could help. Erring on the side of trying is safe."""
     preempts = q.counter[R_PREEMPTS] != 0
+    fresh_keys = False
     for a in range(q.counter[G_ACTIVE]):
         k = q.classes[C_LIST, a]
         if q.classes[C_BLOCKED, k] == 0:
@@ -285,7 +305,10 @@ def reopen(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, now: float, f: Plug)
             if q.counter[R_GATED] != 0:
                 if preempts:
                     if q.counter[R_OWNERS] != 0:
-                        space = outranked_space(c, j, q, log, n, q.classes[C_ROOT, k], now, f)
+                        if not fresh_keys:
+                            bring_keys_up(c, j, q, n, f)
+                            fresh_keys = True
+                        space = outranked_space(c, j, n, q.classes[C_ROOT, k])
                         if space < c.shape[S_MATTERS, s]:
                             continue
                 elif c.node[N_FREE, n] < c.shape[S_MATTERS, s]:

@@ -38,6 +38,7 @@ from fairlead.kernels.columns import (
     LIMITS,
     NEVER,
     Q_HALF_LIFE,
+    Q_RANKS_AT,
     Q_TOTALS,
     R_DRIFTS,
     R_ESTIMATES,
@@ -234,11 +235,14 @@ def rejoin_lane(q: Queue, j: Jobs, i: int) -> None:
 
 
 @inner
-def key_now(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> float:
-    """A running job's key at `now`: where keys drift it is asked for, else the last one holds."""
+def key_now(c: Cluster, j: Jobs, q: Queue, i: int, f: Plug) -> float:
+    """A running job's key at Q_RANKS_AT: where keys drift it is asked for, else the last one holds."""
     if q.counter[R_DRIFTS] == 0:
         return j.floats[J_KEY, i]
-    return f.key(job_row(c, j, q, i, now), now, f.p)
+    at = q.limit[Q_RANKS_AT]
+    key = f.key(job_row(c, j, q, i, at), at, f.p)
+    j.floats[J_KEY, i] = key
+    return key
 
 
 @hot
@@ -252,14 +256,14 @@ def outranks(level: int, key: float, i: int, level2: int, key2: float, i2: int) 
 
 
 @inner
-def worst_running(c: Cluster, j: Jobs, q: Queue, now: float, f: Plug) -> int:
+def worst_running(c: Cluster, j: Jobs, q: Queue, f: Plug) -> int:
     """The running job with the worst rank, -1 if none runs."""
     worst, level, value = -1, 0, 0.0
     for lane in range(q.counter[G_LANES]):
         i = q.classes[L_ROOT, lane]
         if i < 0:
             continue
-        its_key, its_level = key_now(c, j, q, i, now, f), int64(j.ints[K_LEVEL, i])
+        its_key, its_level = key_now(c, j, q, i, f), int64(j.ints[K_LEVEL, i])
         if worst < 0 or outranks(level, value, worst, its_level, its_key, i):
             worst, level, value = i, its_level, its_key
     return worst

@@ -53,7 +53,7 @@ class QueuePolicy:
 
     key: ClassVar[JobFunction]
     level: ClassVar[JobFunction | None] = None  #: a whole number that goes before the key, smallest first
-    drift: ClassVar[JobFunction | None] = None  #: how much a running job's key changes per second (0 or less)
+    drift: ClassVar[JobFunction | None] = None  #: how much a running job's key changes per second
     wake: ClassVar[JobFunction | None] = None  #: when to look at the job's level and key again, inf: never
     resets: ClassVar[JobFunction | None] = None  #: at such a moment: 1.0 to count the job's service from 0 again
     group: ClassVar[TenantFunction | None] = None  #: the tenant's rank, smallest first

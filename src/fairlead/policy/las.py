@@ -19,3 +19,7 @@ class LeastAttainedService(QueuePolicy):
     @staticmethod
     def key(job: JobRow, now: float, p: F8) -> float:
         return job.ran_s * job.gpus
+
+    @staticmethod
+    def drift(job: JobRow, now: float, p: F8) -> float:
+        return job.gpus

@@ -51,6 +51,7 @@ class Traits:
     changes: int = 0  #: 0 never, 1 while running, 2 always
     drifts: bool = False
     levels: bool = False
+    rises: bool = False  #: a running job's key can grow with time
     timers: bool = False
     quantum: float = 0.0
     half_life: float = 0.0

@@ -28,6 +28,7 @@ from fairlead.kernels.columns import (
     K_STATE,
     L_ROOT,
     LIMITS,
+    N_ROOM,
     Q_CHECKPOINT,
     Q_FAILURES,
     Q_HALF_LIFE,
@@ -53,6 +54,7 @@ from fairlead.kernels.columns import (
     R_QUOTAS,
     R_RATES,
     R_RETRIES,
+    R_RISES,
     R_SEAT_COUNT,
     R_SEATS,
     R_SEED,
@@ -118,7 +120,7 @@ class State:
         """A digest of everything that decisions depend on; equal states have equal hashes however they came about."""
         digest = hashlib.sha256()
         c, j = self.cluster, self.jobs
-        for array in (c.node, c.pool, c.gpu, c.cells, self.queue.tenants):
+        for array in (c.node[:N_ROOM], c.pool, c.gpu, c.cells, self.queue.tenants):
             digest.update(np.ascontiguousarray(array).tobytes())
         states = j.ints[K_STATE]
         digest.update(np.ascontiguousarray(states).tobytes())
@@ -156,8 +158,7 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     cluster = lay_out(spec, layout.shape, seats)
     n, classes = len(jobs), len(layout.class_shape)
     shares = traits.gpu_parts or jobs.share_milli is not None
-    # with a quantum, ranks are those of the last tick; a policy with timers has them looked at when they change
-    drifts = traits.drifts and not uneven and (traits.quantum == 0 or traits.timers)
+    drifts = traits.drifts and not uneven
     looks_again = traits.preempts and traits.changes != 0 and not drifts
     fails = bool(options.node_events) or options.node_mtbf_s > 0
     listed = traits.easy or looks_again or fails or traits.planned
@@ -177,6 +178,7 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     rule[R_RETRIES], rule[R_SEED], rule[R_RATES] = options.retries, options.seed, uneven
     rule[R_PLANNED], rule[R_LISTED], rule[R_LEVELS] = traits.planned, listed, traits.levels
     rule[R_ESTIMATES] = jobs.estimate_s is not None
+    rule[R_RISES] = drifts and traits.rises
     lanes = layout.shape.shape[1] + 2
     limit = np.zeros(LIMITS + lanes)
     limit[Q_TOTALS : Q_TOTALS + 3] = totals(spec)
@@ -194,7 +196,7 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     table = np.zeros((CLASS_COLUMNS, max(classes, lanes)), np.int64)
     table[[C_ROOT, C_ACTIVE, L_ROOT]] = -1
     table[C_SHAPE, :classes], table[C_TENANT, :classes] = layout.class_shape, layout.class_tenant
-    events = 4 * n + 2 * len(spec.nodes) + len(options.node_events) + 64
+    events = 6 * n + 4 * len(spec.nodes) + len(options.node_events) + 64
     rows = 2 * n + 8 * len(spec.nodes) + 1024
     state = State(
         spec=spec,

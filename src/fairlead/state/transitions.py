@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 
-from fairlead.kernels.columns import DONE, GIVEN_UP, PENDING, REFUSED, RUNNING, WAITING
+from fairlead.kernels.columns import (
+    DONE,
+    GIVEN_UP,
+    PENDING,
+    REFUSED,
+    RUNNING,
+    WAITING,
+)
 from fairlead.model.event import EventKind
 
 

@@ -1,0 +1,119 @@
+"""Making room for a job: which running jobs that rank below it must go, the lowest rank first.
+
+`displace` does it as docs/semantics.md says, by releasing one job after another until the placer finds room. Where free
+counts per node decide (whole GPUs, fewest nodes), survey.py first tells whether that can succeed at all, and for a job of
+one node also which jobs would be released in the end: trying it out costs a hundred times more than asking.
+"""
+
+from __future__ import annotations
+
+from fairlead.kernels.columns import (
+    C_SHAPE,
+    G_PASSES,
+    G_SPARED,
+    G_VICTIMS,
+    J_KEY,
+    K_ALLOC,
+    K_CLASS,
+    K_LEVEL,
+    K_PASS,
+    K_SCRATCH,
+    K_STARTS,
+    N_FREE,
+    R_DEMANDS,
+    R_GATED,
+    R_OWNERS,
+    R_QUOTAS,
+    R_SEED,
+    R_SHARES,
+    S_GPUS,
+    S_MATTERS,
+    S_NODES,
+    S_PLAIN,
+    U_NODE,
+    Cluster,
+    Jobs,
+    Log,
+    Plug,
+    Queue,
+)
+from fairlead.kernels.jit import inner, int64
+from fairlead.kernels.moves import hold_called, release
+from fairlead.kernels.nodes import change_held_called
+from fairlead.kernels.quota import within_quota
+from fairlead.kernels.ranks import key_now, leave_lane, outranks, rejoin_lane, worst_running
+from fairlead.kernels.survey import release_critical, survey
+
+
+@inner
+def could_help(c: Cluster, q: Queue, log: Log, s: int, left: int, at: int) -> bool:
+    """Whether the room that a job of shape `left` just left could make shape s fit, judged by its nodes' free counts where these decide."""
+    if q.counter[R_GATED] == 0 or c.shape[S_PLAIN, s] == 0:
+        return True
+    gpus = c.shape[S_GPUS, left]
+    last = -1
+    for g in range(at, at + gpus):
+        n = c.gpu[U_NODE, log.gpu_ids[g]]
+        if n != last:
+            last = n
+            if c.node[N_FREE, n] >= c.shape[S_MATTERS, s]:
+                return True
+    return False
+
+
+@inner
+def displace(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, f: Plug) -> int:
+    """Release running jobs that rank below job i, worst first, until it fits: the rows of its pick, or -1 with all undone.
+
+    On success the released jobs are the first G_VICTIMS of K_SCRATCH, worst first, still marked running.
+    """
+    k = int64(j.ints[K_CLASS, i])
+    s = q.classes[C_SHAPE, k]
+    if q.counter[R_OWNERS] != 0 and c.shape[S_PLAIN, s] != 0 and q.counter[R_QUOTAS] == 0:
+        q.counter[G_VICTIMS] = 0
+        if not survey(c, j, q, log, i, f):
+            return -1
+        if c.shape[S_NODES, s] == 1:
+            release_critical(c, j, q, log, i)
+            return f.place(c, s, q.counter[R_SEED], i, int64(j.ints[K_STARTS, i]), f.pp)
+    mine, my_level = j.floats[J_KEY, i], int64(j.ints[K_LEVEL, i])
+    count, rows = 0, -1
+    spared, last = 0, j.ints.shape[1] - 1
+    while rows < 0:
+        v = worst_running(c, j, q, f)
+        if v < 0 or not outranks(my_level, mine, i, int64(j.ints[K_LEVEL, v]), key_now(c, j, q, v, f), v):
+            break
+        leave_lane(q, j, v)
+        if j.ints[K_PASS, v] == q.counter[G_PASSES]:
+            # what this pass has started stays: with a quantum, a job that was just suspended may outrank it
+            j.ints[K_SCRATCH, last - spared] = v
+            spared += 1
+            continue
+        release(c, j, q, log, v)
+        j.ints[K_SCRATCH, count] = v
+        count += 1
+        helps = q.counter[R_QUOTAS] != 0 or could_help(
+            c, q, log, s, q.classes[C_SHAPE, int64(j.ints[K_CLASS, v])], int64(j.ints[K_ALLOC, v])
+        )
+        if helps and within_quota(c, q, k):
+            rows = f.place(c, s, q.counter[R_SEED], i, int64(j.ints[K_STARTS, i]), f.pp)
+    q.counter[G_SPARED] = spared
+    for x in range(spared):
+        rejoin_lane(q, j, int64(j.ints[K_SCRATCH, last - x]))
+    if rows < 0:
+        for x in range(count - 1, -1, -1):
+            put_back(c, j, q, log, int64(j.ints[K_SCRATCH, x]))
+    q.counter[G_VICTIMS] = count
+    return rows
+
+
+@inner
+def put_back(c: Cluster, j: Jobs, q: Queue, log: Log, v: int) -> None:
+    """A released job runs on as if nothing had been."""
+    k = int64(j.ints[K_CLASS, v])
+    at = int64(j.ints[K_ALLOC, v])
+    change_held_called(
+        c, q.classes[C_SHAPE, k], log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0
+    )
+    hold_called(c, q, log, v, k, at, 1)
+    rejoin_lane(q, j, v)
