@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+
 import numpy as np
 
 from fairlead.core.plugs import Plugged
 from fairlead.kernels.apply import compiled_act
 from fairlead.kernels.columns import (
     C_SHAPE,
-    G_LIVE,
+    G_EVENTS,
+    G_NEXT,
+    G_STALE,
+    I4,
     K_CLASS,
     K_STATE,
+    N_CPU,
+    N_MEM,
     N_TYPE,
     N_UP,
     Q_NOW,
     R_DEMANDS,
     RUNNING,
+    S_CPU,
     S_GPUS,
+    S_MEM,
     S_MILLI,
     S_TYPE,
     U_NODE,
     WAITING,
-    WHOLE,
 )
 from fairlead.kernels.events import WAKE_UP, code_of, push_event
-from fairlead.kernels.nodes import all_free
+from fairlead.kernels.nodes import part
 from fairlead.model.plan import Action, ActionKind, Plan
 from fairlead.model.reason import Reason
 from fairlead.state.state import State
@@ -36,57 +45,126 @@ class IllegalPlan(Exception):
 
 
 def consult(state: State, plugged: Plugged) -> Plan:
-    """Let the planner decide at this instant, and carry its plan out."""
+    """Let the planner decide at this instant, carry its plan out, and note when it wants to be asked again."""
     assert plugged.planner is not None
     now = float(state.queue.limit[Q_NOW])
     plan = plugged.planner.plan(View(state, now), now)
     for action in plan.actions:
         apply(state, plugged, action, now)
-    wakes = [plan.wake_s] if plan.wake_s is not None else []
-    if plugged.planner.every_s > 0 and state.counter[G_LIVE] > 0:
-        wakes.append((now // plugged.planner.every_s + 1) * plugged.planner.every_s)
-    for at in wakes:
-        if at <= now:
-            raise IllegalPlan(f"{plugged.policy} wants to be woken at {at}, which is not after {now}")
-        push_event(state.queue, at, code_of(WAKE_UP, 0, 0))
+    at = math.inf
+    if plan.wake_s is not None:
+        if not plan.wake_s > now:
+            raise IllegalPlan(f"{plugged.policy} wants to be woken at {plan.wake_s}, which is not after {now}")
+        at = plan.wake_s
+    # as with a queue policy's quantum, turns alone change nothing: they end where nothing else can happen
+    if plugged.planner.every_s > 0 and (plan.actions or _more_to_come(state)):
+        at = min(at, _next_turn(now, plugged.planner.every_s))
+    _wake_at(state, at)
     return plan
+
+
+def _next_turn(now: float, every_s: float) -> float:
+    turn = now // every_s + 1
+    while turn * every_s <= now:
+        turn += 1
+    return turn * every_s
+
+
+def _wakes(state: State) -> list[int]:
+    """Where in the event heap the planner's wake is: none or one."""
+    codes = state.queue.event_code[: state.counter[G_EVENTS]]
+    found: list[int] = np.flatnonzero(codes >= code_of(WAKE_UP, 0, 0)).tolist()
+    return found
+
+
+def _more_to_come(state: State) -> bool:
+    """Whether anything will happen that is not the planner's own wake."""
+    due = int(state.counter[G_EVENTS] - state.counter[G_STALE]) - len(_wakes(state))
+    return due > 0 or int(state.counter[G_NEXT]) < len(state.input)
+
+
+def _wake_at(state: State, at: float) -> None:
+    """Wake the planner at this moment (inf: not at all) and at no other: each plan's wish replaces the one before."""
+    q, pending = state.queue, _wakes(state)
+    if [at] == q.event_time[pending].tolist():
+        return
+    if pending:
+        size = int(state.counter[G_EVENTS])
+        kept = np.delete(np.arange(size), pending)
+        order = kept[np.lexsort((q.event_code[kept], q.event_time[kept]))]  # what is in order is a heap
+        q.event_time[: len(order)], q.event_code[: len(order)] = q.event_time[order], q.event_code[order]
+        state.counter[G_EVENTS] = len(order)
+    if at < math.inf:
+        push_event(q, at, code_of(WAKE_UP, 0, 0))
 
 
 def recheck(state: State, action: Action) -> str | None:
     """Why this action can't be carried out on the state as it is now; None where it can."""
-    job, status = action.job, int(state.jobs.ints[K_STATE, action.job])
+    job = action.job
+    if not 0 <= job < len(state.input):
+        return f"there is no job {job}"
+    status = int(state.jobs.ints[K_STATE, job])
     if action.kind in (ActionKind.SUSPEND, ActionKind.MIGRATE) and status != RUNNING:
         return f"job {job} does not run"
     if action.kind == ActionKind.START and status != WAITING:
         return f"job {job} does not wait"
     if action.kind == ActionKind.SUSPEND:
         return None
-    held = set(state.gpus_of(job)) if action.kind == ActionKind.MIGRATE else set()
-    return _misfit(state, action, held)
+    if action.kind == ActionKind.START and not View(state, 0.0).within_quota(job):
+        return f"job {job} would put its tenant over its quota"
+    return _misplaced(state, action) or _crowded(state, action)
 
 
-def _misfit(state: State, action: Action, held: set[int]) -> str | None:
-    c, ids = state.cluster, action.gpu_ids
-    s = int(state.queue.classes[C_SHAPE, state.jobs.ints[K_CLASS, action.job]])
-    need = max(int(c.shape[S_GPUS, s]), 1)
-    if len(ids) != need or len(set(ids)) != need:
-        return f"job {action.job} needs {need} different GPUs, the plan names {ids}"
-    kind = int(c.shape[S_TYPE, s])
-    if c.shape[S_GPUS, s] > 0:
-        for gpu in ids:
-            if not 0 <= gpu < c.gpu.shape[1]:
-                return f"there is no GPU {gpu}"
-            if kind >= 0 and c.node[N_TYPE, c.gpu[U_NODE, gpu]] != kind:
-                return f"GPU {gpu} is not of the type job {action.job} needs"
-            if not c.node[N_UP, c.gpu[U_NODE, gpu]]:
-                return f"GPU {gpu} is on a node that is down"
-    if held and c.shape[S_MILLI, s] == WHOLE:
-        ids = tuple(g for g in ids if g not in held)
-        if not ids:
-            return None
-    elif not all_free(c, s, np.array(ids, np.int32), 0, bool(state.counter[R_DEMANDS])):
-        return f"the GPUs {ids} are not all free for job {action.job}"
+def _misplaced(state: State, action: Action) -> str | None:
+    """Whether the plan names the right number of places, which exist, are up and of the right type."""
+    c, job, ids = state.cluster, action.job, action.gpu_ids
+    s = _shape_of(state, job)
+    gpus, kind = int(c.shape[S_GPUS, s]), int(c.shape[S_TYPE, s])
+    if gpus == 0 and (len(ids) != 1 or not 0 <= -1 - ids[0] < c.node.shape[1]):
+        return f"job {job} needs no GPU but one node n, named as -1 - n; the plan names {ids}"
+    if gpus > 0 and (len(ids) != gpus or len(set(ids)) != gpus):
+        return f"job {job} needs {gpus} different GPUs, the plan names {ids}"
+    for gpu in ids:
+        if gpus > 0 and not 0 <= gpu < c.gpu.shape[1]:
+            return f"there is no GPU {gpu}"
+        node = _node_of(state, gpu)
+        what = f"GPU {gpu} is on node {node}, which" if gpus > 0 else f"node {node}"
+        if kind >= 0 and c.node[N_TYPE, node] != kind:
+            return f"{what} is not of the type job {job} needs"
+        if not c.node[N_UP, node]:
+            return f"{what} is down"
     return None
+
+
+def _crowded(state: State, action: Action) -> str | None:
+    """Whether the places have the room that the job needs, counting what it holds itself where it is to move."""
+    c, job = state.cluster, action.job
+    s, view = _shape_of(state, job), View(state, 0.0)
+    held = state.gpus_of(job) if action.kind == ActionKind.MIGRATE else ()
+    gpus, milli = int(c.shape[S_GPUS, s]), int(c.shape[S_MILLI, s])
+    for gpu in action.gpu_ids if gpus > 0 else ():
+        free = view.free_milli(gpu) + (milli if gpu in held else 0)
+        if free < milli:
+            return f"job {job} needs {milli} milli-GPUs of GPU {gpu}, {free} are free"
+    if not state.counter[R_DEMANDS]:
+        return None
+    before = Counter(_node_of(state, gpu) for gpu in held)
+    for node, count in Counter(_node_of(state, gpu) for gpu in action.gpu_ids).items():
+        for unit, column, demand in (("milli-CPUs", N_CPU, c.shape[S_CPU, s]), ("MiB", N_MEM, c.shape[S_MEM, s])):
+            need = int(part(demand, count, gpus))
+            free = int(c.node[column, node]) + (int(part(demand, before[node], gpus)) if node in before else 0)
+            if free < need:
+                return f"job {job} needs {need} {unit} of node {node}, {free} are free"
+    return None
+
+
+def _shape_of(state: State, job: int) -> int:
+    return int(state.queue.classes[C_SHAPE, state.jobs.ints[K_CLASS, job]])
+
+
+def _node_of(state: State, gpu: int) -> int:
+    """The node of a GPU id, or the node that the id of a CPU job stands for."""
+    return -1 - gpu if gpu < 0 else int(state.cluster.gpu[U_NODE, gpu])
 
 
 def apply(state: State, plugged: Plugged, action: Action, now: float) -> None:
@@ -94,17 +172,17 @@ def apply(state: State, plugged: Plugged, action: Action, now: float) -> None:
     why = recheck(state, action)
     if why is not None:
         raise IllegalPlan(f"{plugged.policy} at {now}: {action.kind.name.lower()} is impossible: {why}")
-    ids = np.array(action.gpu_ids, np.int32)
-    none = np.zeros(0, np.int32)
+    # in order, so that the GPUs of a node stand together: its part of CPU and memory is rounded up once
+    ids = np.array(sorted(action.gpu_ids), np.int32)
     reason = int(action.reason or Reason.PLANNED)
     state.grow_log(4, 2 * max(len(ids), 1))
     if action.kind in (ActionKind.SUSPEND, ActionKind.MIGRATE):
-        _act(state, plugged, action.job, none, now, reason)
+        _act(state, plugged, action.job, np.zeros(0, np.int32), now, reason)
     if action.kind in (ActionKind.START, ActionKind.MIGRATE):
         _act(state, plugged, action.job, ids, now, reason)
 
 
-def _act(state: State, plugged: Plugged, job: int, ids, now: float, reason: int) -> None:  # type: ignore[no-untyped-def]
+def _act(state: State, plugged: Plugged, job: int, ids: I4, now: float, reason: int) -> None:
     f = plugged.plug
     compiled_act()(
         state.cluster, state.jobs, state.queue, state.log, f.p, f.pp,

@@ -13,28 +13,42 @@ from fairlead.kernels.columns import (
     K_PREEMPTS,
     K_STATE,
     N_CAP,
+    N_CPU,
     N_FREE,
     N_GPU0,
+    N_MEM,
+    N_TYPE,
     N_UP,
     N_WORD0,
+    R_QUOTAS,
+    R_SHARES,
     RUNNING,
+    S_CPU,
     S_GPUS,
+    S_MEM,
     S_MILLI,
     S_TYPE,
+    T_HELD,
+    T_QUOTA,
+    U_FREE,
     U_NODE,
     WAITING,
+    WHOLE,
 )
 from fairlead.kernels.ranks import job_row
+from fairlead.model.cluster import ClusterSpec
 from fairlead.state.state import State
 
 
 @dataclass(frozen=True, slots=True)
 class JobView:
     job: int
-    gpus: int
-    share_milli: int
-    gpu_type: int  #: the cluster's number of the type it needs, -1 for any
-    tenant: int
+    gpus: int  #: 0 for a CPU job, which is placed on a node n as the id -1 - n
+    share_milli: int  #: of each GPU; below 1000 for a share
+    cpu_milli: int  #: of the whole job, as is memory
+    memory_mib: int
+    gpu_type: int  #: the cluster's number of the type it needs (NodeView.gpu_type), -1 for any
+    tenant: str  #: "" for nobody's
     submit_s: float
     duration_s: float
     estimate_s: float
@@ -49,8 +63,11 @@ class JobView:
 class NodeView:
     node: int
     gpus: int
-    free_ids: tuple[int, ...]  #: wholly free GPUs; () while the node is down
+    gpu_type: int
     up: bool
+    free_ids: tuple[int, ...]  #: wholly free GPUs; () while the node is down
+    free_cpu_milli: int  #: a very large number where the node does not state its CPU, as is memory
+    free_memory_mib: int
 
 
 class View:
@@ -61,7 +78,7 @@ class View:
         self.now = now
 
     @property
-    def cluster(self):  # type: ignore[no-untyped-def]
+    def cluster(self) -> ClusterSpec:
         return self._state.spec
 
     def waiting(self) -> Iterator[JobView]:
@@ -78,19 +95,21 @@ class View:
     def job(self, job: int) -> JobView:
         s = self._state
         row = job_row(s.cluster, s.jobs, s.queue, job, self.now)
-        k = int(s.jobs.ints[K_CLASS, job])
-        shape = int(s.queue.classes[C_SHAPE, k])
+        shape = int(s.queue.classes[C_SHAPE, s.jobs.ints[K_CLASS, job]])
+        asks = s.cluster.shape[:, shape]
         return JobView(
             job=job,
-            gpus=int(s.cluster.shape[S_GPUS, shape]),
-            share_milli=int(s.cluster.shape[S_MILLI, shape]),
-            gpu_type=int(s.cluster.shape[S_TYPE, shape]),
-            tenant=int(s.queue.classes[C_TENANT, k]),
-            submit_s=row.submit_s,
-            duration_s=row.duration_s,
-            estimate_s=row.estimate_s,
-            remaining_s=row.remaining_s,
-            ran_s=row.ran_s,
+            gpus=int(asks[S_GPUS]),
+            share_milli=int(asks[S_MILLI]),
+            cpu_milli=int(asks[S_CPU]),
+            memory_mib=int(asks[S_MEM]),
+            gpu_type=int(asks[S_TYPE]),
+            tenant="" if s.input.tenant is None else s.input.tenant_names[s.input.tenant[job]],
+            submit_s=float(row.submit_s),
+            duration_s=float(row.duration_s),
+            estimate_s=float(row.estimate_s),
+            remaining_s=float(row.remaining_s),
+            ran_s=float(row.ran_s),
             priority=int(row.priority),
             preemptions=int(s.jobs.ints[K_PREEMPTS, job]),
             gpu_ids=s.gpus_of(job) if s.jobs.ints[K_STATE, job] == RUNNING else (),
@@ -98,23 +117,44 @@ class View:
 
     def nodes(self) -> Iterator[NodeView]:
         c = self._state.cluster
-        first = 0
         for n in range(c.node.shape[1]):
-            cap, up = int(c.node[N_CAP, n]), bool(c.node[N_UP, n])
-            free = tuple(g for g in range(first, first + cap) if up and self.is_free(g))
-            yield NodeView(n, cap, free, up)
-            first += cap
+            first, cap, up = int(c.node[N_GPU0, n]), int(c.node[N_CAP, n]), bool(c.node[N_UP, n])
+            yield NodeView(
+                node=n,
+                gpus=cap,
+                gpu_type=int(c.node[N_TYPE, n]),
+                up=up,
+                free_ids=tuple(g for g in range(first, first + cap) if up and self.is_free(g)),
+                free_cpu_milli=int(c.node[N_CPU, n]),
+                free_memory_mib=int(c.node[N_MEM, n]),
+            )
 
     def is_free(self, gpu: int) -> bool:
-        """Whether a GPU is wholly free."""
+        """Whether nobody holds any of a GPU."""
         c = self._state.cluster
         n = int(c.gpu[U_NODE, gpu])
         local = gpu - int(c.node[N_GPU0, n])
         return bool((int(c.cells[int(c.node[N_WORD0, n]) + (local >> 5)]) >> (local & 31)) & 1)
 
+    def free_milli(self, gpu: int) -> int:
+        """How much of a GPU is free, whether its node is up or not."""
+        if self._state.counter[R_SHARES]:
+            return int(self._state.cluster.gpu[U_FREE, gpu])
+        return WHOLE if self.is_free(gpu) else 0
+
     def free_gpus(self) -> int:
         c = self._state.cluster
         return int((c.node[N_FREE] * c.node[N_UP]).sum())
+
+    def within_quota(self, job: int) -> bool:
+        """Whether the job's tenant may hold what the job asks for beside what it holds now."""
+        s = self._state
+        if not s.counter[R_QUOTAS]:
+            return True
+        k = int(s.jobs.ints[K_CLASS, job])
+        shape, tenant = int(s.queue.classes[C_SHAPE, k]), int(s.queue.classes[C_TENANT, k])
+        held, quota = s.queue.tenants[[T_HELD, T_QUOTA], tenant].tolist()
+        return bool(quota < 0 or held + s.cluster.shape[S_GPUS, shape] * s.cluster.shape[S_MILLI, shape] <= quota)
 
 
 __all__ = ["JobView", "NodeView", "View"]
