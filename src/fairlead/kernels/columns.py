@@ -34,8 +34,7 @@ N_TYPE = 9
 N_TURNS = 10  #: failures and repairs so far, for drawing the next
 N_ROOM = 11  #: survey.py: GPUs that are free or would be, where N_SURVEY is the present survey
 N_SURVEY = 12
-N_TOUCHED = 13  #: (not by node) the nodes that the present survey has looked at
-NODE_COLUMNS = 14  #: further rows: the node's domain at each topology level, outermost first
+NODE_COLUMNS = 13  #: further rows: the node's domain at each topology level, outermost first
 
 # -- gpu table -----------------------------------------------------------------------------------------------------
 U_NODE = 0
@@ -76,8 +75,11 @@ C_BLOCKED = 3  #: 0 untried, BLOCKED_SPACE or BLOCKED_QUOTA: nothing has changed
 C_ACTIVE = 4  #: position in the list of classes with waiting jobs, -1 if not there
 C_REASON = 5  #: why its jobs can never run, 0 if they can
 C_LIST = 6  #: (not by class) the classes with waiting jobs, G_ACTIVE of them
-L_ROOT = 7  #: (not by class) per lane of running jobs, the one with the worst rank, -1 if none
-CLASS_COLUMNS = 8
+C_LACKS = 8  #: preempting, several nodes: whole nodes that were missing at the last survey, less those that came since
+L_FINGER = 7  #: (not by class) per lane of running jobs, where a survey has got to
+L_HEAD = 9  #: this row and those after it: (not by class) per lane and height, its first job + 1, 0 if none
+SKIP_HEIGHTS = 8
+CLASS_COLUMNS = 17
 
 BLOCKED_SPACE = 1
 BLOCKED_QUOTA = 2
@@ -109,7 +111,7 @@ K_ALLOC = 1  #: where its GPUs begin in gpu_ids
 K_STARTS = 2
 K_PREEMPTS = 3
 K_LEVEL = 4
-K_CHILD = 5  #: heap links, 0 or job + 1 (a job is in one heap at most: waiting in its class, or running in its lane)
+K_CHILD = 5  #: links of the heap of its class while it waits, 0 or job + 1
 K_NEXT = 6
 K_PREV = 7
 K_ATTEMPT = 8  #: failed attempts so far
@@ -125,7 +127,8 @@ K_PASS = 17  #: the pass that started its present run; kept where R_PREEMPTS
 K_STAMP = 18  #: which of the ends that were due for it holds
 K_TIMER_STAMP = 19
 K_SURVEY = 20  #: the last survey.py that found it could be displaced
-JOB_INTS = 21
+K_SKIP = 21  #: this row and those after it: links in its lane while it runs, 0 or job + 1
+JOB_INTS = 29
 
 PENDING, WAITING, RUNNING, DONE, REFUSED, GIVEN_UP = 0, 1, 2, 3, 4, 5
 
@@ -165,8 +168,7 @@ G_VICTIMS = 20  #: how many jobs displace() left in K_SCRATCH
 G_SPARED = 21  #: running jobs that displace() left alone because this pass has started them
 G_AGAIN = 22  #: 1: some class is BLOCKED_NOW
 G_SURVEY = 23  #: surveys so far
-G_TOUCHED = 24  #: nodes that the last one touched
-COUNTERS = 25
+COUNTERS = 24
 
 # -- rules, behind the counters: what the policy and the run ask for --------------------------------------------------------------------
 R_STRICT = COUNTERS + 0

@@ -28,7 +28,6 @@ from fairlead.kernels.columns import (
     K_RUNLIST,
     K_SCRATCH,
     K_STARTS,
-    L_ROOT,
     LIMITS,
     R_DEMANDS,
     R_EASY,
@@ -48,6 +47,7 @@ from fairlead.kernels.columns import (
 from fairlead.kernels.displace import displace, put_back
 from fairlead.kernels.heaps import heap_push, list_heap, unlink
 from fairlead.kernels.jit import hot, inner, int64
+from fairlead.kernels.lanes import empty_lane, enter_lane
 from fairlead.kernels.moves import (
     hold,
     hold_called,
@@ -60,7 +60,6 @@ from fairlead.kernels.moves import (
 from fairlead.kernels.nodes import all_free, take_pick, take_pick_called
 from fairlead.kernels.quota import within_quota
 from fairlead.kernels.ranks import (
-    enter_lane,
     job_row,
     leave_class,
     leave_class_called,
@@ -139,10 +138,9 @@ def start_displacing(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, rows: int,
 def refresh_running(c: Cluster, j: Jobs, q: Queue, as_of: float, f: Plug) -> None:
     """Take the ranks of all running jobs anew and rebuild their lanes. Needs the list of running jobs."""
     for lane in range(q.counter[G_LANES]):
-        q.classes[L_ROOT, lane] = -1
+        empty_lane(j, q, lane)
     for r in range(q.counter[G_LISTED]):
         i = int64(j.ints[K_RUNLIST, r])
-        unlink(j, i)
         rerank(c, j, q, i, as_of, f)
         enter_lane(q, j, i, as_of, 0.0)
 
@@ -153,13 +151,11 @@ def tick_lanes(c: Cluster, j: Jobs, q: Queue, tick: float, f: Plug) -> None:
     lane = 0
     while lane < q.counter[G_LANES] and q.limit[LIMITS + lane] != 0.0:
         lane += 1
-    if lane == q.counter[G_LANES] or q.classes[L_ROOT, lane] < 0:
+    if lane == q.counter[G_LANES]:
         return
-    count = list_heap(j, q.classes[L_ROOT, lane])
-    q.classes[L_ROOT, lane] = -1
+    count = empty_lane(j, q, lane)
     for x in range(count):
         i = int64(j.ints[K_SCRATCH, x])
-        unlink(j, i)
         slope = 0.0
         if j.floats[J_SINCE, i] <= tick:
             rerank(c, j, q, i, tick, f)
@@ -178,7 +174,7 @@ def refresh_waiting(c: Cluster, j: Jobs, q: Queue, now: float, f: Plug) -> None:
             i = int64(j.ints[K_SCRATCH, x])
             unlink(j, i)
             rerank(c, j, q, i, now, f)
-            root = heap_push(j, root, i, False)
+            root = heap_push(j, root, i)
         q.classes[C_ROOT, k] = root
 
 

@@ -38,11 +38,12 @@ from fairlead.kernels.columns import (
     Queue,
 )
 from fairlead.kernels.jit import inner, int64
+from fairlead.kernels.lanes import leave_lane, rejoin_lane
 from fairlead.kernels.moves import hold_called, release
 from fairlead.kernels.nodes import change_held_called
 from fairlead.kernels.quota import within_quota
-from fairlead.kernels.ranks import key_now, leave_lane, outranks, rejoin_lane, worst_running
-from fairlead.kernels.survey import release_critical, survey
+from fairlead.kernels.ranks import key_now, outranks, worst_running
+from fairlead.kernels.survey import room_on_many_nodes, room_on_one_node
 
 
 @inner
@@ -71,11 +72,12 @@ def displace(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, f: Plug) -> int:
     s = q.classes[C_SHAPE, k]
     if q.counter[R_OWNERS] != 0 and c.shape[S_PLAIN, s] != 0 and q.counter[R_QUOTAS] == 0:
         q.counter[G_VICTIMS] = 0
-        if not survey(c, j, q, log, i, f):
-            return -1
         if c.shape[S_NODES, s] == 1:
-            release_critical(c, j, q, log, i)
+            if not room_on_one_node(c, j, q, log, i, f):
+                return -1
             return f.place(c, s, q.counter[R_SEED], i, int64(j.ints[K_STARTS, i]), f.pp)
+        if not room_on_many_nodes(c, j, q, log, i, f):
+            return -1
     mine, my_level = j.floats[J_KEY, i], int64(j.ints[K_LEVEL, i])
     count, rows = 0, -1
     spared, last = 0, j.ints.shape[1] - 1

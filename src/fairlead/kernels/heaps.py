@@ -1,14 +1,12 @@
 """Pairing heaps whose links are job columns: no capacity to manage, any job can be taken out, nothing is allocated.
 
-Two orders share the code. Waiting jobs of a class: best rank on top. Running jobs of a lane: worst rank on top, by
-J_ORDER, which keeps its order while time passes.
+The waiting jobs of a class, best rank on top.
 """
 
 from __future__ import annotations
 
 from fairlead.kernels.columns import (
     J_KEY,
-    J_ORDER,
     K_CHILD,
     K_LEVEL,
     K_NEXT,
@@ -20,14 +18,9 @@ from fairlead.kernels.jit import hot, inner, int64
 
 
 @hot
-def above(j: Jobs, a: int, b: int, lane: bool) -> bool:
+def above(j: Jobs, a: int, b: int) -> bool:
     """Whether job a stands above job b."""
     la, lb = int64(j.ints[K_LEVEL, a]), int64(j.ints[K_LEVEL, b])
-    if lane:
-        if la != lb:
-            return la > lb
-        x, y = j.floats[J_ORDER, a], j.floats[J_ORDER, b]
-        return x > y or (x == y and a > b)
     if la != lb:
         return la < lb
     x, y = j.floats[J_KEY, a], j.floats[J_KEY, b]
@@ -35,9 +28,9 @@ def above(j: Jobs, a: int, b: int, lane: bool) -> bool:
 
 
 @hot
-def _meld(j: Jobs, a: int, b: int, lane: bool) -> int:
+def _meld(j: Jobs, a: int, b: int) -> int:
     """Make the lower of two roots the first child of the other."""
-    if above(j, b, a, lane):
+    if above(j, b, a):
         a, b = b, a
     first = j.ints[K_CHILD, a]
     j.ints[K_NEXT, b] = first
@@ -49,13 +42,13 @@ def _meld(j: Jobs, a: int, b: int, lane: bool) -> int:
 
 
 @hot
-def heap_push(j: Jobs, root: int, a: int, lane: bool) -> int:
+def heap_push(j: Jobs, root: int, a: int) -> int:
     """The new root after adding job a, whose links are all 0, as they are whenever a job is in no heap."""
-    return a if root < 0 else _meld(j, root, a, lane)
+    return a if root < 0 else _meld(j, root, a)
 
 
 @inner
-def _gather(j: Jobs, first: int, lane: bool) -> int:
+def _gather(j: Jobs, first: int) -> int:
     """One heap out of the siblings that begin with link `first`: melded in pairs, then from the last pair to the first."""
     links = j.ints
     kid = int64(first)
@@ -69,7 +62,7 @@ def _gather(j: Jobs, first: int, lane: bool) -> int:
         after = int64(links[K_NEXT, other - 1])
         links[K_NEXT, kid - 1] = 0
         links[K_NEXT, other - 1] = 0
-        top = _meld(j, kid - 1, other - 1, lane)
+        top = _meld(j, kid - 1, other - 1)
         links[K_NEXT, top] = pairs
         pairs = top + 1
         kid = after
@@ -77,7 +70,7 @@ def _gather(j: Jobs, first: int, lane: bool) -> int:
     rest = int64(links[K_NEXT, top])
     while rest > 0:
         after = int64(links[K_NEXT, rest - 1])
-        top = _meld(j, top, rest - 1, lane)
+        top = _meld(j, top, rest - 1)
         rest = after
     links[K_NEXT, top] = 0
     links[K_PREV, top] = 0
@@ -85,20 +78,20 @@ def _gather(j: Jobs, first: int, lane: bool) -> int:
 
 
 @hot
-def heap_pop(j: Jobs, root: int, lane: bool) -> int:
+def heap_pop(j: Jobs, root: int) -> int:
     """The new root after taking the root out, -1 if that was all."""
     kid = j.ints[K_CHILD, root]
     if kid == 0:
         return int64(-1)
     j.ints[K_CHILD, root] = 0
-    return _gather(j, int64(kid), lane)
+    return _gather(j, int64(kid))
 
 
 @inner
-def heap_remove(j: Jobs, root: int, a: int, lane: bool) -> int:
+def heap_remove(j: Jobs, root: int, a: int) -> int:
     """The new root after taking out job a, wherever it is."""
     if a == root:
-        return heap_pop(j, root, lane)
+        return heap_pop(j, root)
     links = j.ints
     prev, after = int64(links[K_PREV, a]), int64(links[K_NEXT, a])
     if links[K_CHILD, prev - 1] == a + 1:
@@ -109,8 +102,8 @@ def heap_remove(j: Jobs, root: int, a: int, lane: bool) -> int:
         links[K_PREV, after - 1] = prev
     links[K_NEXT, a] = 0
     links[K_PREV, a] = 0
-    rest = heap_pop(j, a, lane)
-    return root if rest < 0 else _meld(j, root, rest, lane)
+    rest = heap_pop(j, a)
+    return root if rest < 0 else _meld(j, root, rest)
 
 
 @inner

@@ -78,6 +78,7 @@ from fairlead.kernels.events import (
     push_event_called,
 )
 from fairlead.kernels.jit import compiled, compiled_as, hot, i8, in_cache, inner, int64, settle_types
+from fairlead.kernels.lanes import enter_lane, leave_lane
 from fairlead.kernels.moves import (
     NODE_DOWN_ROW,
     NODE_UP_ROW,
@@ -96,10 +97,8 @@ from fairlead.kernels.moves import (
 from fairlead.kernels.nodes import set_up
 from fairlead.kernels.ranks import (
     enter_class_called,
-    enter_lane,
     job_row,
     leave_class_called,
-    leave_lane,
 )
 from fairlead.kernels.rng import uniform
 from fairlead.kernels.scratch import heap_scratch, pop_scratch

@@ -7,6 +7,7 @@ import math
 from fairlead.kernels.columns import (
     BLOCKED_QUOTA,
     C_BLOCKED,
+    C_LACKS,
     C_LIST,
     C_ROOT,
     C_SHAPE,
@@ -101,19 +102,18 @@ from fairlead.kernels.columns import (
 )
 from fairlead.kernels.events import TIMER, UNDERWAY, code_of, outdate, push_event_called
 from fairlead.kernels.jit import called, hot, inner, int64
+from fairlead.kernels.lanes import enter_lane, leave_lane
 from fairlead.kernels.nodes import change_held
 from fairlead.kernels.ranks import (
     begun,
     bring_use_up,
     enter_class,
     enter_class_called,
-    enter_lane,
     expected_run,
     fresh_row,
     gpu_part,
     job_row,
     key_now,
-    leave_lane,
     list_running,
     outranks,
     progress,
@@ -257,7 +257,7 @@ def start(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, at: int, 
         set_timer(c, j, q, i, now, f)
 
 
-@inner
+@hot
 def bring_keys_up(c: Cluster, j: Jobs, q: Queue, n: int, f: Plug) -> None:
     """Take the keys of the jobs on node n anew, once for all who are going to be compared with them."""
     if q.counter[R_DRIFTS] == 0:
@@ -270,7 +270,7 @@ def bring_keys_up(c: Cluster, j: Jobs, q: Queue, n: int, f: Plug) -> None:
             key_now(c, j, q, owner, f)
 
 
-@inner
+@hot
 def outranked_space(c: Cluster, j: Jobs, n: int, i: int) -> int:
     """GPUs of node n that are free or held by running jobs that job i outranks, by their keys as they were last taken."""
     base = c.node[N_GPU0, n]
@@ -311,6 +311,12 @@ def reopen(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, now: float, f: Plug)
                         space = outranked_space(c, j, n, q.classes[C_ROOT, k])
                         if space < c.shape[S_MATTERS, s]:
                             continue
+                        if q.classes[C_LACKS, k] > 0:
+                            if space < c.node[N_CAP, n]:
+                                continue
+                            q.classes[C_LACKS, k] -= 1
+                            if q.classes[C_LACKS, k] > 0:
+                                continue
                 elif c.node[N_FREE, n] < c.shape[S_MATTERS, s]:
                     continue
             elif not preempts:

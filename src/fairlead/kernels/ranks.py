@@ -7,6 +7,7 @@ import math
 from fairlead.kernels.columns import (
     C_ACTIVE,
     C_BLOCKED,
+    C_LACKS,
     C_LIST,
     C_ROOT,
     C_SHAPE,
@@ -22,20 +23,16 @@ from fairlead.kernels.columns import (
     J_FIRST,
     J_KEY,
     J_MARK,
-    J_ORDER,
     J_RAN,
     J_RATE,
     J_SINCE,
     K_CLASS,
-    K_LANE,
     K_LEVEL,
     K_PRIORITY,
     K_RUNLIST,
     K_RUNPOS,
     K_STARTS,
     K_STATE,
-    L_ROOT,
-    LIMITS,
     NEVER,
     Q_HALF_LIFE,
     Q_RANKS_AT,
@@ -62,7 +59,8 @@ from fairlead.kernels.columns import (
     TenantRow,
 )
 from fairlead.kernels.heaps import heap_pop, heap_push, heap_remove
-from fairlead.kernels.jit import called, compiled, compiled_hot, hot, inner, int64
+from fairlead.kernels.jit import called, compiled_hot, hot, inner, int64
+from fairlead.kernels.lanes import worst_of
 
 LN2 = math.log(2.0)
 
@@ -100,7 +98,7 @@ def expected_run(j: Jobs, q: Queue, i: int) -> float:
     return j.floats[J_ESTIMATE, i] if q.counter[R_ESTIMATES] != 0 else j.work[i] - j.floats[J_DONE, i]
 
 
-@compiled
+@compiled_hot
 def job_row(c: Cluster, j: Jobs, q: Queue, i: int, now: float) -> JobRow:
     k = int64(j.ints[K_CLASS, i])
     done, ran, waiting, first = j.floats[J_DONE, i], j.floats[J_RAN, i], 0.0, NEVER
@@ -153,7 +151,7 @@ def enter_class(j: Jobs, q: Queue, i: int, top_reopens: bool) -> None:
     """Job i waits. Where a new best job could do what the old one could not (preemption), its class is tried again."""
     k = int64(j.ints[K_CLASS, i])
     root = q.classes[C_ROOT, k]
-    new = heap_push(j, root, i, False)
+    new = heap_push(j, root, i)
     q.classes[C_ROOT, k] = new
     q.counter[G_WAITING] += 1
     if root < 0:
@@ -161,8 +159,10 @@ def enter_class(j: Jobs, q: Queue, i: int, top_reopens: bool) -> None:
         q.classes[C_LIST, q.counter[G_ACTIVE]] = k
         q.counter[G_ACTIVE] += 1
         q.classes[C_BLOCKED, k] = 0
+        q.classes[C_LACKS, k] = 0
     elif top_reopens and new == i:
         q.classes[C_BLOCKED, k] = 0
+        q.classes[C_LACKS, k] = 0
     if q.classes[C_BLOCKED, k] == 0:
         q.counter[G_READY] = 1
 
@@ -172,7 +172,7 @@ def leave_class(j: Jobs, q: Queue, i: int) -> None:
     """Job i waits no more."""
     k = int64(j.ints[K_CLASS, i])
     root = q.classes[C_ROOT, k]
-    root = heap_pop(j, root, False) if root == i else heap_remove(j, root, i, False)
+    root = heap_pop(j, root) if root == i else heap_remove(j, root, i)
     q.classes[C_ROOT, k] = root
     q.counter[G_WAITING] -= 1
     if root < 0:
@@ -205,36 +205,7 @@ def unlist_running(j: Jobs, q: Queue, i: int) -> None:
     q.counter[G_LISTED] = last
 
 
-@inner
-def enter_lane(q: Queue, j: Jobs, i: int, now: float, drift: float) -> None:
-    """Running job i joins the jobs whose keys change as fast as its own, so that their order stays."""
-    lanes = q.counter[G_LANES]
-    lane = 0
-    while lane < lanes and q.limit[LIMITS + lane] != drift:
-        lane += 1
-    if lane == lanes:
-        q.limit[LIMITS + lane] = drift
-        q.classes[L_ROOT, lane] = -1
-        q.counter[G_LANES] = lanes + 1
-    j.ints[K_LANE, i] = lane
-    j.floats[J_ORDER, i] = j.floats[J_KEY, i] - drift * now
-    q.classes[L_ROOT, lane] = heap_push(j, q.classes[L_ROOT, lane], i, True)
-
-
-@inner
-def leave_lane(q: Queue, j: Jobs, i: int) -> None:
-    lane = int64(j.ints[K_LANE, i])
-    q.classes[L_ROOT, lane] = heap_remove(j, q.classes[L_ROOT, lane], i, True)
-
-
-@inner
-def rejoin_lane(q: Queue, j: Jobs, i: int) -> None:
-    """Back into the lane it left; J_ORDER is as it was."""
-    lane = int64(j.ints[K_LANE, i])
-    q.classes[L_ROOT, lane] = heap_push(j, q.classes[L_ROOT, lane], i, True)
-
-
-@inner
+@hot
 def key_now(c: Cluster, j: Jobs, q: Queue, i: int, f: Plug) -> float:
     """A running job's key at Q_RANKS_AT: where keys drift it is asked for, else the last one holds."""
     if q.counter[R_DRIFTS] == 0:
@@ -260,7 +231,7 @@ def worst_running(c: Cluster, j: Jobs, q: Queue, f: Plug) -> int:
     """The running job with the worst rank, -1 if none runs."""
     worst, level, value = -1, 0, 0.0
     for lane in range(q.counter[G_LANES]):
-        i = q.classes[L_ROOT, lane]
+        i = worst_of(j, q, lane)
         if i < 0:
             continue
         its_key, its_level = key_now(c, j, q, i, f), int64(j.ints[K_LEVEL, i])

@@ -35,7 +35,6 @@ from fairlead.kernels.columns import (
     K_RUNPOS,
     K_STAMP,
     K_STATE,
-    L_ROOT,
     N_CAP,
     N_CPU,
     N_FREE,
@@ -76,6 +75,7 @@ from fairlead.kernels.columns import (
     WHOLE,
 )
 from fairlead.kernels.events import END
+from fairlead.kernels.lanes import next_in_lane, worst_of
 from fairlead.state.cluster import UNLIMITED
 from fairlead.state.state import State
 
@@ -269,10 +269,12 @@ def _running(state: State) -> Iterator[str]:
         return
     in_lanes: list[int] = []
     for lane in range(int(state.counter[G_LANES])):
-        for parent, job in _heap(state, int(state.queue.classes[L_ROOT, lane])):
-            in_lanes.append(job)
-            if parent >= 0 and _order(state, job) > _order(state, parent):
-                yield f"running job {job} ranks behind job {parent} and stands below it in lane {lane}"
+        before, job = -1, worst_of(state.jobs, state.queue, lane)
+        while job >= 0:
+            in_lanes.append(int(job))
+            if before >= 0 and _order(state, job) > _order(state, before):
+                yield f"running job {job} ranks behind job {before} and comes after it in lane {lane}"
+            before, job = job, next_in_lane(state.jobs, job)
     if sorted(in_lanes) != running:
         yield f"jobs {running} run, the lanes have {sorted(in_lanes)}"
 

@@ -26,7 +26,6 @@ from fairlead.kernels.columns import (
     K_PRIORITY,
     K_PROFILE,
     K_STATE,
-    L_ROOT,
     LIMITS,
     N_ROOM,
     Q_CHECKPOINT,
@@ -194,7 +193,7 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     rule[R_SPANS] = rates.speed.shape[1]
     rule[R_SEATS], rule[R_SEAT_COUNT] = rule[R_SPANS] + rates.locality.shape[1], rates.sharing.shape[1]
     table = np.zeros((CLASS_COLUMNS, max(classes, lanes)), np.int64)
-    table[[C_ROOT, C_ACTIVE, L_ROOT]] = -1
+    table[[C_ROOT, C_ACTIVE]] = -1
     table[C_SHAPE, :classes], table[C_TENANT, :classes] = layout.class_shape, layout.class_tenant
     events = 6 * n + 4 * len(spec.nodes) + len(options.node_events) + 64
     rows = 2 * n + 8 * len(spec.nodes) + 1024
