@@ -59,6 +59,18 @@ class Row:
         return {"case": self.case, "measured": self.measured, "unit": self.unit, **bound, "detail": self.detail}
 
 
+@dataclass(frozen=True)
+class Timed:
+    wall_s: float
+    steps: int  #: events handled and decisions recorded
+    rounds_per_s: float  #: the yardstick at that time
+
+    @property
+    def rounds(self) -> float:
+        """The time in rounds of the yardstick: two cases can be compared though the machine has changed in between."""
+        return self.wall_s * self.rounds_per_s
+
+
 def register(app: typer.Typer) -> None:
     app.command("bench")(bench)
 
@@ -121,20 +133,21 @@ class Bench:
 
         self.jobs = jobs
         self.yardstick = Yardstick(min(ROUNDS, jobs))
-        self.wall_s = cache(self._wall_s)
+        self.philly_run = cache(self._philly_run)
         self._trace = cache(_philly)
 
     def yardstick_facts(self) -> dict[str, float]:
         samples = self.yardstick.samples or self.yardstick.measure()
         return {"rounds_per_s": self.yardstick.rounds_per_s, "lowest": min(samples), "highest": max(samples)}
 
-    def _wall_s(self, policy: str, jobs: int, nodes: int) -> tuple[float, float]:
-        """Seconds from the trace in memory to metrics folded, the best of a few, and the yardstick around them."""
-        trace = self._trace(jobs, nodes * GPUS_PER_NODE)
+    def _philly_run(self, policy: str, jobs: int, nodes: int) -> Timed:
+        return self.time(self._trace(jobs, nodes * GPUS_PER_NODE), nodes, policy)
+
+    def time(self, trace: Trace, nodes: int, policy: str) -> Timed:
+        """The best of a few runs, between two looks at the yardstick."""
         before = self.yardstick.measure()
-        best = best_wall_s(trace, nodes, policy)[0]
-        after = self.yardstick.measure()
-        return best, statistics.median(before + after)
+        wall_s, steps = best_wall_s(trace, nodes, policy)
+        return Timed(wall_s, steps, statistics.median(before + self.yardstick.measure()))
 
 
 def _philly(jobs: int, gpus: int) -> Trace:
@@ -170,57 +183,42 @@ def _run(trace: Trace, nodes: int, policy: str) -> Done:
 
 def speed(run: Bench) -> Iterator[Row]:
     for policy, bar in POLICIES.items():
-        wall_s, rounds_per_s = run.wall_s(policy, run.jobs, NODES)
-        jobs_per_s = run.jobs / wall_s
-        detail = f"{wall_s:.3g} s, {jobs_per_s:,.0f} jobs/s by {rounds_per_s:,.0f} rounds/s"
+        took = run.philly_run(policy, run.jobs, NODES)
+        jobs_per_s = run.jobs / took.wall_s
+        detail = f"{took.wall_s:.3g} s, {jobs_per_s:,.0f} jobs/s by {took.rounds_per_s:,.0f} rounds/s"
         case = f"{policy}, {run.jobs:,} jobs on {NODES}x{GPUS_PER_NODE}"
-        yield Row(case, jobs_per_s / rounds_per_s, "of the yardstick", bar, at_least=True, detail=detail)
+        yield Row(case, run.jobs / took.rounds, "of the yardstick", bar, at_least=True, detail=detail)
 
 
 def more_jobs(run: Bench) -> Iterator[Row]:
     few = run.jobs // 10
     for policy in POLICIES:
-        yield _tenfold(
-            f"{policy}, {few:,} to {run.jobs:,} jobs",
-            run.wall_s(policy, few, NODES),
-            run.wall_s(policy, run.jobs, NODES),
-            TENFOLD_JOBS,
-        )
+        one, ten = run.philly_run(policy, few, NODES), run.philly_run(policy, run.jobs, NODES)
+        yield _times(f"{policy}, {few:,} to {run.jobs:,} jobs", one, ten, TENFOLD_JOBS)
 
 
 def more_nodes(run: Bench) -> Iterator[Row]:
     for policy in POLICIES:
-        yield _tenfold(
-            f"{policy}, {NODES:,} to {10 * NODES:,} nodes",
-            run.wall_s(policy, run.jobs, NODES),
-            run.wall_s(policy, run.jobs, 10 * NODES),
-            TENFOLD_NODES,
-        )
+        one, ten = (run.philly_run(policy, run.jobs, nodes) for nodes in (NODES, 10 * NODES))
+        yield _times(f"{policy}, {NODES:,} to {10 * NODES:,} nodes", one, ten, TENFOLD_NODES)
 
 
-def _tenfold(case: str, one: tuple[float, float], ten: tuple[float, float], bar: float) -> Row:
-    """Each time is first put in rounds of its own yardstick, since the machine may have changed in between."""
-    ratio = (ten[0] * ten[1]) / (one[0] * one[1])
-    return Row(case, ratio, "times the time", bar, detail=f"{one[0]:.3g} s to {ten[0]:.3g} s")
+def _times(case: str, one: Timed, ten: Timed, bar: float) -> Row:
+    detail = f"{one.wall_s:.3g} s to {ten.wall_s:.3g} s, {one.steps:,} to {ten.steps:,} events and decisions"
+    return Row(case, ten.rounds / one.rounds, "times the time", bar, detail=detail)
 
 
 def longer_queue(run: Bench) -> Iterator[Row]:
     long = run.jobs // 20
     short = long // 10
     for policy in POLICIES:
-        costs = [_cost_per_step(run, policy, waiting) for waiting in (short, long)]
-        detail = f"{1e6 * costs[0][0]:.3g} to {1e6 * costs[1][0]:.3g} µs per event or decision"
-        ratio = (costs[1][0] * costs[1][1]) / (costs[0][0] * costs[0][1])
+        one, ten = (run.time(overloaded(waiting, run.jobs // 5), NODES, policy) for waiting in (short, long))
+        costs = [1e6 * took.wall_s / took.steps for took in (one, ten)]
+        detail = f"{costs[0]:.3g} to {costs[1]:.3g} µs per event or decision"
+        ratio = (ten.rounds / ten.steps) / (one.rounds / one.steps)
         yield Row(
             f"{policy}, {short:,} to {long:,} jobs waiting", ratio, "times the cost", TENFOLD_QUEUE, detail=detail
         )
-
-
-def _cost_per_step(run: Bench, policy: str, waiting: int) -> tuple[float, float]:
-    trace = overloaded(waiting, run.jobs // 5)
-    before = run.yardstick.measure()
-    wall_s, steps = best_wall_s(trace, NODES, policy)
-    return wall_s / steps, statistics.median(before + run.yardstick.measure())
 
 
 def overloaded(waiting: int, jobs: int) -> Trace:

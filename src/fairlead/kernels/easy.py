@@ -35,10 +35,11 @@ from fairlead.kernels.columns import (
     Queue,
     Table,
 )
-from fairlead.kernels.decide import best_class, within_quota
+from fairlead.kernels.decide import best_class
 from fairlead.kernels.jit import inner, int64
 from fairlead.kernels.moves import hold_called, start_called, start_cost
 from fairlead.kernels.nodes import change_held_called, take_pick_called
+from fairlead.kernels.quota import within_quota
 from fairlead.kernels.ranks import (
     enter_class_called,
     expected_run,

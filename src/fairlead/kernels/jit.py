@@ -15,10 +15,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numba
+import numba as _numba
 import numpy as np
-from numba import types
-from numba.core import config
+from numba import types as _types
+from numba.core import config as _config
+
+# numba types its own interface only in part
+numba: Any = _numba
+types: Any = _types
+config: Any = _config
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -57,7 +62,7 @@ _INNER = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _ONCE: list[Any] = []
 
 
-def _once(dispatcher: Any) -> Any:
+def _once(dispatcher: F) -> F:
     _ONCE.append(dispatcher)
     return dispatcher
 
@@ -148,7 +153,7 @@ def function_type(signature: Any) -> Any:
 
 f8, i8, truth = types.float64, types.int64, types.boolean
 #: widens what is read from an int32 column, so that functions are not compiled once per width
-int64 = np.int64
+int64: Any = np.int64
 
 
 if DISABLED:
@@ -159,9 +164,11 @@ if DISABLED:
         return (w & -w).bit_length() - 1
 
 else:
-    from numba.cpython.unsafe.numbers import trailing_zeros
+    from numba.cpython.unsafe.numbers import trailing_zeros as _trailing_zeros
 
-    @numba.njit(**_INNER, forceinline=True)
+    trailing_zeros: Any = _trailing_zeros
+
+    @hot
     def lowest_bit(word: int) -> int:
         """Position of the lowest set bit of a positive word."""
         return int(trailing_zeros(word))

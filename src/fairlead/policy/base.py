@@ -11,10 +11,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fairlead.kernels.columns import (
-    JobFunction,
-    TenantFunction,
-)
 from fairlead.model.plan import Plan
 from fairlead.state.view import View
 
@@ -51,12 +47,13 @@ class QueuePolicy:
     #: left out, it is read off what `key` and `level` look at
     changes: ClassVar[Changes | None] = None
 
-    key: ClassVar[JobFunction]
-    level: ClassVar[JobFunction | None] = None  #: a whole number that goes before the key, smallest first
-    drift: ClassVar[JobFunction | None] = None  #: how much a running job's key changes per second
-    wake: ClassVar[JobFunction | None] = None  #: when to look at the job's level and key again, inf: never
-    resets: ClassVar[JobFunction | None] = None  #: at such a moment: 1.0 to count the job's service from 0 again
-    group: ClassVar[TenantFunction | None] = None  #: the tenant's rank, smallest first
+    # functions without self; typed as Any because a plain function in a class body reads as a method to type checkers
+    key: ClassVar[Any]
+    level: ClassVar[Any] = None  #: a whole number that goes before the key, smallest first
+    drift: ClassVar[Any] = None  #: how much a running job's key changes per second
+    wake: ClassVar[Any] = None  #: when to look at the job's level and key again, inf: never
+    resets: ClassVar[Any] = None  #: at such a moment: 1.0 to count the job's service from 0 again
+    group: ClassVar[Any] = None  #: the tenant's rank, smallest first
 
     @classmethod
     def numbers(cls, values: Mapping[str, Any], history: History) -> list[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -70,6 +70,6 @@ class RowDigest:
         return hashlib.sha256(self._rows.digest() + self._ids.digest() + self._jobs.digest()).hexdigest()
 
 
-def _bytes(column: npt.NDArray[np.generic], kind: str) -> memoryview:
+def _bytes(column: npt.NDArray[Any], kind: str) -> memoryview:
     """The column's bytes, little-endian whatever the machine."""
-    return memoryview(np.ascontiguousarray(column, kind)).cast("B")
+    return np.ascontiguousarray(column, kind).data.cast("B")

@@ -34,7 +34,7 @@ class Journal:
     cluster: ClusterSpec
     jobs: JobTable
     time_s: npt.NDArray[np.float64]
-    kind: npt.NDArray[np.int8]
+    kind: npt.NDArray[np.int32]
     job: npt.NDArray[np.int32]
     arg: npt.NDArray[np.int32]
     gpu_ids: npt.NDArray[np.int32]

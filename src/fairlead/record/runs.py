@@ -30,7 +30,7 @@ class Runs:
     job: Ints
     start_s: Floats
     end_s: Floats
-    end_kind: npt.NDArray[np.int8]
+    end_kind: npt.NDArray[np.int32]
     offset: Ints  #: of its GPUs in the journal's gpu_ids
 
     def __len__(self) -> int:
@@ -75,7 +75,7 @@ def fold_runs(journal: Journal) -> Runs:
     if len(still_running):
         stop_job = np.concatenate([stop_job, still_running])
         end_s = np.concatenate([end_s, np.full(len(still_running), horizon_s(journal))])
-        end_kind = np.concatenate([end_kind, np.zeros(len(still_running), dtype=np.int8)])
+        end_kind = np.concatenate([end_kind, np.zeros(len(still_running), dtype=np.int32)])
     pair = _pair(start_job, stop_job, jobs, once=bool(started.max(initial=0) <= 1))
     return Runs(start_job, journal.time_s[starts], end_s[pair], end_kind[pair], journal.arg[starts])
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fairlead.kernels.columns import (
     C_ACTIVE,
@@ -130,7 +132,7 @@ class State:
         return digest.hexdigest()
 
 
-def _longer(array, size, used):  # type: ignore[no-untyped-def]
+def _longer(array: npt.NDArray[Any], size: int, used: int) -> npt.NDArray[Any]:
     longer = np.empty(size, array.dtype)
     longer[:used] = array[:used]
     return longer
