@@ -7,15 +7,23 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fairlead.cli.reproduce import markdown
+from fairlead.model.cluster import parse_cluster_shape
 from fairlead.model.errors import InputError
 from fairlead.sim.claims import CLAIMS, Ask, Figure, Result, claim_1
 from fairlead.sim.claims.result import over_seeds
+from fairlead.sim.claims.workloads import TESTBED, synthetic_480
+from fairlead.sim.run import simulate
+from fairlead.state.rules import Options
+from reference import Options as ReferenceOptions
+from reference import simulate as reference_simulate
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data"
@@ -65,7 +73,8 @@ def test_a_claim_that_must_be_equal_and_is_not_is_told(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("claim", QUICK)
 def test_the_document_says_what_the_quick_claims_measure(claim: int) -> None:
-    assert documented()[claim] == markdown([CLAIMS[claim](Ask())]).splitlines()[-1]
+    measured = markdown([CLAIMS[claim](Ask())]).splitlines()[-1]
+    assert documented()[claim] == measured, "print the table anew: fairlead reproduce -o markdown"
 
 
 def test_the_document_has_a_row_for_every_claim_and_the_columns_of_the_command() -> None:
@@ -88,6 +97,17 @@ def test_claim_6_charges_every_preemption() -> None:
         if figure.parts == ("preemptions", "seconds"):
             assert figure.ours[0] > 0
             assert figure.ours[1] == 62.0 * figure.ours[0]
+
+
+@pytest.mark.parametrize("policy", ["srtf", "tiresias"])
+def test_the_reference_preempts_as_often_on_the_jobs_of_claim_6(policy: str) -> None:
+    made = synthetic_480(seed=0, jobs=None)
+    trace = replace(made, submit_s=np.floor(made.submit_s))  # sums of whole seconds are exact in any order
+    spec, params = parse_cluster_shape(TESTBED), {"thresholds": [3200.0]} if policy == "tiresias" else {}
+    want = reference_simulate(trace, spec, policy, params, "consolidate", {}, ReferenceOptions(resume_cost_s=62.0))
+    got = simulate(trace, spec, policy, options=Options(resume_cost_s=62.0)).outcome
+    np.testing.assert_array_equal(got.preemptions, want.preemptions)
+    np.testing.assert_array_equal(got.finish_s, want.finish_s)
 
 
 @pytest.mark.parametrize("claim", sorted(CLAIMS))

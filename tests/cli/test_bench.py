@@ -33,7 +33,7 @@ def test_quick_measures_every_case_but_compiling() -> None:
     assert set(result["machine"]) == {"cpu", "cores", "system", "python", "numba", "numpy"}
     assert 0 < result["yardstick"]["lowest"] <= result["yardstick"]["rounds_per_s"] <= result["yardstick"]["highest"]
     rows = result["rows"]
-    assert len(rows) == 4 * len(POLICIES) + 3
+    assert len(rows) == 5 * len(POLICIES) + 3
     for row in rows:
         assert set(row) == {"case", "measured", "unit", "bar", "bound", "ok", "detail"}
         assert row["measured"] > 0
