@@ -129,9 +129,7 @@ def start_displacing(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, rows: int,
     for x in range(count - 1, -1, -1):
         v = int64(j.ints[K_SCRATCH, x])
         if v >= 0:
-            reopen_around_called(
-                c, j, q, log, q.classes[C_SHAPE, int64(j.ints[K_CLASS, v])], int64(j.ints[K_ALLOC, v]), now, f
-            )
+            reopen_around_called(c, j, q, log, q.classes[C_SHAPE, int64(j.ints[K_CLASS, v])], int64(j.ints[K_ALLOC, v]))
 
 
 @inner

@@ -73,17 +73,17 @@ def displace(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, f: Plug) -> int:
     if q.counter[R_OWNERS] != 0 and c.shape[S_PLAIN, s] != 0 and q.counter[R_QUOTAS] == 0:
         q.counter[G_VICTIMS] = 0
         if c.shape[S_NODES, s] == 1:
-            if not room_on_one_node(c, j, q, log, i, f):
+            if not room_on_one_node(c, j, q, log, i):
                 return -1
             return f.place(c, s, q.counter[R_SEED], i, int64(j.ints[K_STARTS, i]), f.pp)
-        if not room_on_many_nodes(c, j, q, log, i, f):
+        if not room_on_many_nodes(c, j, q, log, i):
             return -1
     mine, my_level = j.floats[J_KEY, i], int64(j.ints[K_LEVEL, i])
     count, rows = 0, -1
     spared, last = 0, j.ints.shape[1] - 1
     while rows < 0:
-        v = worst_running(c, j, q, f)
-        if v < 0 or not outranks(my_level, mine, i, int64(j.ints[K_LEVEL, v]), key_now(c, j, q, v, f), v):
+        v = worst_running(j, q)
+        if v < 0 or not outranks(my_level, mine, i, int64(j.ints[K_LEVEL, v]), key_now(j, q, v), v):
             break
         leave_lane(q, j, v)
         if j.ints[K_PASS, v] == q.counter[G_PASSES]:

@@ -189,7 +189,7 @@ def node_up(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, now: float, f: Plug
         return
     set_up(c, n, True)
     write_row(log, q, now, NODE_UP_ROW, n, 0)
-    reopen(c, j, q, log, n, now, f)
+    reopen(c, j, q, n)
     draw_turn(c, q, n, now, q.limit[Q_MTBF], NODE_DOWN)
 
 
@@ -211,9 +211,7 @@ def timer(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) 
         enter_class_called(j, q, i, q.counter[R_PREEMPTS] != 0)
     elif q.counter[R_PREEMPTS] != 0:
         enter_lane(q, j, i, now, f.drift(job_row(c, j, q, i, now), now, f.p) if q.counter[R_DRIFTS] != 0 else 0.0)
-        reopen_around_called(
-            c, j, q, log, q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])], int64(j.ints[K_ALLOC, i]), now, f
-        )
+        reopen_around_called(c, j, q, log, q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])], int64(j.ints[K_ALLOC, i]))
     set_timer(c, j, q, i, now, f)
 
 

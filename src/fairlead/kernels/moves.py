@@ -258,7 +258,7 @@ def start(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, at: int, 
 
 
 @hot
-def bring_keys_up(c: Cluster, j: Jobs, q: Queue, n: int, f: Plug) -> None:
+def bring_keys_up(c: Cluster, j: Jobs, q: Queue, n: int) -> None:
     """Take the keys of the jobs on node n anew, once for all who are going to be compared with them."""
     if q.counter[R_DRIFTS] == 0:
         return
@@ -267,7 +267,7 @@ def bring_keys_up(c: Cluster, j: Jobs, q: Queue, n: int, f: Plug) -> None:
         owner = c.gpu[U_JOB, g]
         if owner >= 0 and owner != last:
             last = owner
-            key_now(c, j, q, owner, f)
+            key_now(j, q, owner)
 
 
 @hot
@@ -289,7 +289,7 @@ def outranked_space(c: Cluster, j: Jobs, n: int, i: int) -> int:
 
 
 @inner
-def reopen(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, now: float, f: Plug) -> None:
+def reopen(c: Cluster, j: Jobs, q: Queue, n: int) -> None:
     """Node n has more room: let those classes be tried again that this could help. Erring on the side of trying is safe."""
     preempts = q.counter[R_PREEMPTS] != 0
     fresh_keys = False
@@ -306,7 +306,7 @@ def reopen(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, now: float, f: Plug)
                 if preempts:
                     if q.counter[R_OWNERS] != 0:
                         if not fresh_keys:
-                            bring_keys_up(c, j, q, n, f)
+                            bring_keys_up(c, j, q, n)
                             fresh_keys = True
                         space = outranked_space(c, j, n, q.classes[C_ROOT, k])
                         if space < c.shape[S_MATTERS, s]:
@@ -339,20 +339,20 @@ def reopen_all(q: Queue) -> None:
 
 
 @hot
-def reopen_around(c: Cluster, j: Jobs, q: Queue, log: Log, s: int, at: int, now: float, f: Plug) -> None:
+def reopen_around(c: Cluster, j: Jobs, q: Queue, log: Log, s: int, at: int) -> None:
     """Reopen for each node that holds some of the ids at log.gpu_ids[at:]."""
     if q.counter[G_ACTIVE] == 0:
         return
     gpus = c.shape[S_GPUS, s]
     if gpus == 0:
-        reopen(c, j, q, log, -1 - log.gpu_ids[at], now, f)
+        reopen(c, j, q, -1 - log.gpu_ids[at])
         return
     last = -1
     for g in range(at, at + gpus):
         n = c.gpu[U_NODE, log.gpu_ids[g]]
         if n != last:
             last = n
-            reopen(c, j, q, log, n, now, f)
+            reopen(c, j, q, n)
 
 
 @hot
@@ -464,7 +464,7 @@ def end(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) ->
         q.counter[G_LIVE] -= 1
         q.counter[G_DONE] += 1
         write_row(log, q, now, FINISH_ROW, i, 0)
-    reopen_around(c, j, q, log, s, at, now, f)
+    reopen_around(c, j, q, log, s, at)
 
 
 @inner
@@ -484,7 +484,7 @@ def kill(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, n: int, now: float, f:
     write_row(log, q, now, KILL_ROW, i, n)
     outdate(j, q, i, K_STAMP)
     wait_again(c, j, q, i, now, f)
-    reopen_around_called(c, j, q, log, q.classes[C_SHAPE, k], at, now, f)
+    reopen_around_called(c, j, q, log, q.classes[C_SHAPE, k], at)
 
 
 # for callers that run seldom

@@ -38,7 +38,6 @@ from fairlead.kernels.columns import (
     Cluster,
     Jobs,
     Log,
-    Plug,
     Queue,
 )
 from fairlead.kernels.jit import hot, inner, int64
@@ -54,7 +53,7 @@ def _below(j: Jobs, i: int, v: int) -> bool:
 
 
 @hot
-def begin_survey(c: Cluster, j: Jobs, q: Queue, f: Plug) -> None:
+def begin_survey(j: Jobs, q: Queue) -> None:
     """Put a finger on the worst job of each lane."""
     q.counter[G_SURVEY] += 1
     q.counter[G_SPARED] = 0
@@ -62,11 +61,11 @@ def begin_survey(c: Cluster, j: Jobs, q: Queue, f: Plug) -> None:
         v = worst_of(j, q, lane)
         q.classes[L_FINGER, lane] = v
         if v >= 0:
-            key_now(c, j, q, v, f)
+            key_now(j, q, v)
 
 
 @hot
-def next_outranked(c: Cluster, j: Jobs, q: Queue, i: int, f: Plug) -> int:
+def next_outranked(j: Jobs, q: Queue, i: int) -> int:
     """The next worst running job that job i outranks and may displace, -1 if there is none left."""
     while True:
         worst, at = int64(-1), 0
@@ -79,7 +78,7 @@ def next_outranked(c: Cluster, j: Jobs, q: Queue, i: int, f: Plug) -> int:
         v = next_in_lane(j, worst)
         q.classes[L_FINGER, at] = v
         if v >= 0:
-            key_now(c, j, q, v, f)
+            key_now(j, q, v)
         if j.ints[K_PASS, worst] != q.counter[G_PASSES]:
             return worst
         # what this pass has started stays: with a quantum, a job that was just suspended may outrank it
@@ -142,14 +141,14 @@ def _insert_worst_first(j: Jobs, count: int, v: int) -> int:
 
 
 @inner
-def room_on_one_node(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, f: Plug) -> bool:
+def room_on_one_node(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> bool:
     """For a job of one node: find, worst first, who must go until a node has room, and release those that matter. They are
     left in K_SCRATCH, worst first, G_VICTIMS of them."""
     s = q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])]
     gpus = c.shape[S_GPUS, s]
-    begin_survey(c, j, q, f)
+    begin_survey(j, q)
     while True:
-        v = next_outranked(c, j, q, i, f)
+        v = next_outranked(j, q, i)
         if v < 0:
             return False
         count_room(c, j, q, log, s, v)
@@ -162,7 +161,7 @@ def room_on_one_node(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, f: Plug) -
 
 
 @inner
-def room_on_many_nodes(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, f: Plug) -> bool:
+def room_on_many_nodes(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> bool:
     """For a job of several nodes: whether displacing all that it outranks would make room. Where whole nodes lack, its
     class remembers how many: so many must come before looking again is worth while."""
     k = int64(j.ints[K_CLASS, i])
@@ -176,9 +175,9 @@ def room_on_many_nodes(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, f: Plug)
                 fitting += c.cells[c.pool[P_COUNT, p] + level]
     full = gpus // cap
     nodes = full + (1 if gpus % cap > 0 else 0)
-    begin_survey(c, j, q, f)
+    begin_survey(j, q)
     while True:
-        v = next_outranked(c, j, q, i, f)
+        v = next_outranked(j, q, i)
         if v < 0:
             q.classes[C_LACKS, k] = max(full - whole, 0)
             return False
