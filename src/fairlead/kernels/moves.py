@@ -142,7 +142,9 @@ def set_timer(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> Non
     """Ask the policy when it wants to look at the job again."""
     if j.floats[J_TIMER, i] != 0.0:
         outdate(j, q, i, K_TIMER_STAMP)
-    due = f.wake(job_row(c, j, q, i, now), now, f.p)
+    # a job whose start cost is not over makes no progress yet: it is asked as of when it does
+    at = max(now, j.floats[J_SINCE, i]) if j.ints[K_STATE, i] == RUNNING else now
+    due = f.wake(job_row(c, j, q, i, at), at, f.p)
     if due == NEVER:
         j.floats[J_TIMER, i] = 0.0
         return
