@@ -378,7 +378,7 @@ def test_a_job_that_ends_as_its_node_fails_has_finished() -> None:
 def test_what_waits_for_nodes_that_are_lost_for_good_is_refused_at_the_end() -> None:
     result = run(jobs((0, 2, 10), (1, 1, 20)), nodes(2, 1), node_events=[(4.0, 0, False)])
     assert result.finish_s == [never, 21]
-    assert result.rows[-1] == (21, K.REFUSE, 0, Reason.TOO_MANY_GPUS)
+    assert result.rows[-1] == (21, K.REFUSE, 0, Reason.NOT_ENOUGH_FREE)
 
 
 def test_attempts_fail_by_the_counter_and_are_tried_again_up_to_the_limit() -> None:
