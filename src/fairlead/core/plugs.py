@@ -128,7 +128,7 @@ def plug_in(policy: Choice, placer: Choice, history: History, levels: tuple[str,
         values = _values(policy, found.parameters, {})
         traits = Traits(planned=True, fewest_nodes=gated, gpu_parts=parts)
         return Plugged(
-            str(policy), str(placer), _plug(QueuePolicy, np.zeros(1), pp, place), traits, found(values), False
+            str(policy), str(placer), _plug(QueuePolicy, np.zeros(1), pp, place), traits, found(values), True
         )
     common = {"strict": found.strict, "preempt": found.preempts, "quantum": found.quantum}
     assert set(common) == set(COMMON_PARAMETERS)

@@ -66,7 +66,8 @@ def could_help(c: Cluster, q: Queue, log: Log, s: int, left: int, at: int) -> bo
 def displace(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, f: Plug) -> int:
     """Release running jobs that rank below job i, worst first, until it fits: the rows of its pick, or -1 with all undone.
 
-    On success the released jobs are the first G_VICTIMS of K_SCRATCH, worst first, still marked running.
+    On success the released jobs are the first G_VICTIMS of K_SCRATCH, worst first, still marked running. Job i must be the
+    best of its class: what is learnt of the room that lacks is remembered for the class.
     """
     k = int64(j.ints[K_CLASS, i])
     s = q.classes[C_SHAPE, k]

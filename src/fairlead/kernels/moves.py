@@ -439,6 +439,8 @@ def end(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) ->
     k = int64(j.ints[K_CLASS, i])
     s = q.classes[C_SHAPE, k]
     give_back(c, j, q, log, i, now)
+    if q.counter[R_PREEMPTS] != 0:
+        j.ints[K_STAMP, i] += 1  # an UNDERWAY of this very instant must not find it
     q.counter[G_RUNNING] -= 1
     if q.counter[R_PREEMPTS] != 0:
         leave_lane(q, j, i)

@@ -264,7 +264,7 @@ def bring_use_up(q: Queue, t: int, now: float) -> None:
 @inner
 def rank_tenant(q: Queue, t: int, now: float, f: Plug) -> None:
     bring_use_up(q, t, now)
-    share = q.tenants[T_HELD, t] / q.limit[Q_TOTALS + 0]
+    share = q.tenants[T_HELD, t] / q.limit[Q_TOTALS] if q.limit[Q_TOTALS] > 0.0 else 0.0
     if q.limit[Q_TOTALS + 1] > 0.0:
         share = max(share, q.tenants[T_CPU, t] / q.limit[Q_TOTALS + 1])
     if q.limit[Q_TOTALS + 2] > 0.0:

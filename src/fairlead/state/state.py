@@ -69,6 +69,7 @@ from fairlead.kernels.columns import (
     T_QUOTA,
     T_WEIGHT,
     TENANT_COLUMNS,
+    U_SEATS,
     WHOLE,
     Cluster,
     Jobs,
@@ -121,7 +122,9 @@ class State:
         """A digest of everything that decisions depend on; equal states have equal hashes however they came about."""
         digest = hashlib.sha256()
         c, j = self.cluster, self.jobs
-        for array in (c.node[:N_ROOM], c.pool, c.gpu, c.cells, self.queue.tenants):
+        # who sits on which seat of a shared GPU does not matter
+        seats = np.sort(c.gpu[U_SEATS:], axis=0)
+        for array in (c.node[:N_ROOM], c.pool, c.gpu[:U_SEATS], seats, c.cells, self.queue.tenants):
             digest.update(np.ascontiguousarray(array).tobytes())
         states = j.ints[K_STATE]
         digest.update(np.ascontiguousarray(states).tobytes())
