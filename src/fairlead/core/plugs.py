@@ -11,19 +11,37 @@ import numpy as np
 
 from fairlead.kernels.columns import (
     F8,
+    Cluster,
+    Desk,
     JobRow,
+    Jobs,
+    Log,
+    PlanFunction,
     Plug,
+    Queue,
     TenantRow,
 )
+from fairlead.kernels.desk import empty_desk
 from fairlead.kernels.jit import PACKAGE, compiled_as
-from fairlead.kernels.signatures import JOB_FUNCTION, PLACE_FUNCTION, TENANT_FUNCTION
+from fairlead.kernels.loop import COMPILED_PLANNER, PLANNER
+from fairlead.kernels.signatures import JOB_FUNCTION, PLACE_FUNCTION, PLAN_FUNCTION, TENANT_FUNCTION
 from fairlead.model.errors import InputError
 from fairlead.model.suggest import unknown
 from fairlead.placement.base import Placer
 from fairlead.placement.registry import find_placer
-from fairlead.policy.base import COMMON_PARAMETERS, History, Planner, Policy, QueuePolicy, changes_of
+from fairlead.policy.base import (
+    COMMON_PARAMETERS,
+    CompiledPlanner,
+    History,
+    Planner,
+    Policy,
+    QueuePolicy,
+    changes_of,
+)
 from fairlead.policy.registry import find_policy
 from fairlead.state.rules import Traits
+from fairlead.state.state import State
+from fairlead.state.view import View
 
 _CHANGES = {"never": 0, "running": 1, "always": 2}
 
@@ -97,6 +115,15 @@ def _tenant_function(function: Callable[..., Any]) -> Callable[..., Any]:
     return compiled_as(TENANT_FUNCTION, cached=_ours(function))(function)
 
 
+def _no_plan(c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float) -> float:
+    return np.inf
+
+
+@cache
+def _plan_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    return compiled_as(PLAN_FUNCTION, cached=_ours(function))(function)
+
+
 @cache
 def _place_function(function: Callable[..., Any]) -> Callable[..., Any]:
     return compiled_as(PLACE_FUNCTION, cached=_ours(function))(function)
@@ -114,8 +141,14 @@ class Plugged:
     placer: str
     plug: Plug
     traits: Traits
-    planner: Planner | None
+    plan: PlanFunction
+    planner: Planner | CompiledPlanner | None
     uses_estimates: bool
+
+    def desk(self, state: State) -> Desk:
+        if isinstance(self.planner, CompiledPlanner):
+            return self.planner.desk(View(state, 0.0))
+        return empty_desk(0, 0)
 
 
 def plug_in(policy: Choice, placer: Choice, history: History, levels: tuple[str, ...]) -> Plugged:
@@ -126,10 +159,11 @@ def plug_in(policy: Choice, placer: Choice, history: History, levels: tuple[str,
     gated, parts = spot.takes_fewest_nodes(placer_values), spot.needs_gpu_parts
     if issubclass(found, Planner):
         values = _values(policy, found.parameters, {})
-        traits = Traits(planned=True, fewest_nodes=gated, gpu_parts=parts)
-        return Plugged(
-            str(policy), str(placer), _plug(QueuePolicy, np.zeros(1), pp, place), traits, found(values), True
-        )
+        traits = Traits(planned=PLANNER, fewest_nodes=gated, gpu_parts=parts)
+        plug = _plug(QueuePolicy, np.zeros(1), pp, place)
+        return Plugged(str(policy), str(placer), plug, traits, _plan_function(_no_plan), found(values), True)
+    if issubclass(found, CompiledPlanner):
+        return _plug_compiled(policy, placer, found, history, (pp, place), gated, parts)
     common = {"strict": found.strict, "preempt": found.preempts, "quantum": found.quantum}
     assert set(common) == set(COMMON_PARAMETERS)
     values = _values(policy, found.parameters, common)
@@ -152,7 +186,35 @@ def plug_in(policy: Choice, placer: Choice, history: History, levels: tuple[str,
         gpu_parts=parts,
     )
     uses_estimates = values.get("estimate") == "given"
-    return Plugged(str(policy), str(placer), _plug(found, p, pp, place), traits, None, uses_estimates)
+    no_plan = _plan_function(_no_plan)
+    return Plugged(str(policy), str(placer), _plug(found, p, pp, place), traits, no_plan, None, uses_estimates)
+
+
+def _plug_compiled(
+    policy: Choice,
+    placer: Choice,
+    found: type[CompiledPlanner],
+    history: History,
+    placing: tuple[F8, Callable[..., int]],
+    gated: bool,
+    parts: bool,
+) -> Plugged:
+    """A planner inside the loop: waiting jobs are ranked by the queue policy that it names, which does not preempt."""
+    values = _values(policy, found.parameters, {})
+    order = find_policy(found.order(values))
+    assert issubclass(order, QueuePolicy), f"{found.name} is ordered by {order.name}, which is no queue policy"
+    p = np.array([*order.numbers(_values(Choice(order.name, {}), order.parameters, {}), history), 0.0])
+    traits = Traits(
+        planned=COMPILED_PLANNER,
+        owners=found.owners,
+        tenant_classes=found.tenant_classes,
+        changes=_CHANGES[changes_of(order)],
+        levels=order.level is not None,
+        fewest_nodes=gated,
+        gpu_parts=parts,
+    )
+    plug, plan = _plug(order, p, *placing), _plan_function(found.plan)
+    return Plugged(str(policy), str(placer), plug, traits, plan, found(values), True)
 
 
 def _rises(policy: type[QueuePolicy], p: F8) -> bool:

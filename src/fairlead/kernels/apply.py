@@ -1,4 +1,4 @@
-"""Applying one action of a planner's plan. The caller has checked that it is legal; see runtime/planning.py."""
+"""Applying a planner's plan, action by action: the same moves as a pass makes, whoever asked for them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,27 @@ from fairlead.kernels.columns import (
     C_SHAPE,
     F8,
     G_IDS,
+    G_NEED_IDS,
+    G_NEED_ROWS,
+    G_ROWS,
+    G_TODO,
+    G_TODO_DONE,
     I4,
     K_CLASS,
+    K_STATE,
+    N_TYPE,
     R_DEMANDS,
     R_SHARES,
+    RUNNING,
+    S_GPUS,
+    S_TYPE,
+    TODO_IDS,
+    TODO_JOB,
+    TODO_REASON,
+    U_NODE,
+    WAITING,
     Cluster,
+    Desk,
     JobFunction,
     Jobs,
     Log,
@@ -22,11 +38,74 @@ from fairlead.kernels.columns import (
     Queue,
     TenantFunction,
 )
-from fairlead.kernels.jit import compiled_as, f8, i8, in_cache, int64, settle_types
+from fairlead.kernels.jit import compiled_as, f8, i8, in_cache, inner, int64, settle_types
 from fairlead.kernels.moves import give_back_called, hold_called, start_called, suspend
-from fairlead.kernels.nodes import change_held_called
+from fairlead.kernels.nodes import all_free, change_held_called
+from fairlead.kernels.quota import within_quota
 from fairlead.kernels.ranks import leave_class_called
 from fairlead.kernels.signatures import CLUSTER, FLOATS, IDS, JOB_CALL, JOBS, LOG, PLACE_CALL, QUEUE, TENANT_CALL, TYPES
+
+#: how carry_out() ended
+CARRIED_OUT, NO_ROOM, ILLEGAL = 0, 1, 2
+
+
+@inner
+def stop_running(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, reason: int, f: Plug) -> None:
+    give_back_called(c, j, q, log, i, now)
+    suspend(c, j, q, log, i, now, reason, f)
+
+
+@inner
+def start_on(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, ids: I4, first: int, now: float, f: Plug) -> None:
+    """Start waiting job i on ids[first:]."""
+    k = int64(j.ints[K_CLASS, i])
+    s = q.classes[C_SHAPE, k]
+    at, count = q.counter[G_IDS], max(c.shape[S_GPUS, s], 1)
+    for g in range(count):
+        log.gpu_ids[at + g] = ids[first + g]
+    leave_class_called(j, q, i)
+    change_held_called(c, s, log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
+    hold_called(c, q, log, i, k, at, 1)
+    start_called(c, j, q, log, i, now, at, count, f)
+
+
+@inner
+def can_start(c: Cluster, j: Jobs, q: Queue, i: int, ids: I4, first: int) -> bool:
+    """Whether job i waits, its tenant may, and ids[first:] ascend and are free and of its type."""
+    k = int64(j.ints[K_CLASS, i])
+    s = q.classes[C_SHAPE, k]
+    if j.ints[K_STATE, i] != WAITING or not within_quota(c, q, k):
+        return False
+    for g in range(first, first + c.shape[S_GPUS, s]):
+        if c.shape[S_TYPE, s] >= 0 and c.node[N_TYPE, c.gpu[U_NODE, ids[g]]] != c.shape[S_TYPE, s]:
+            return False
+        if g > first and ids[g] <= ids[g - 1]:
+            return False
+    return all_free(c, s, ids, first, q.counter[R_DEMANDS] != 0)
+
+
+@inner
+def carry_out(c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float, f: Plug) -> int:
+    """Carry out what is left of the plan on the desk. Stops at an action that has no room in the log, or that can't be done:
+    action G_TODO_DONE, a mistake in the planner."""
+    while q.counter[G_TODO_DONE] < q.counter[G_TODO]:
+        todo = q.counter[G_TODO_DONE]
+        i, first = desk.todo[TODO_JOB, todo], desk.todo[TODO_IDS, todo]
+        ids = c.shape[S_GPUS, q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])]] + 1
+        if q.counter[G_ROWS] + 1 > log.time.shape[0] or q.counter[G_IDS] + ids > log.gpu_ids.shape[0]:
+            q.counter[G_NEED_ROWS] = q.counter[G_TODO] - todo
+            q.counter[G_NEED_IDS] = ids
+            return NO_ROOM
+        if first >= 0:
+            if not can_start(c, j, q, i, desk.ids, first):
+                return ILLEGAL
+            start_on(c, j, q, log, i, desk.ids, first, now, f)
+        else:
+            if j.ints[K_STATE, i] != RUNNING:
+                return ILLEGAL
+            stop_running(c, j, q, log, i, now, desk.todo[TODO_REASON, todo], f)
+        q.counter[G_TODO_DONE] += 1
+    return CARRIED_OUT
 
 
 def act(
@@ -35,21 +114,13 @@ def act(
     group: TenantFunction, place: PlaceFunction,
     i: int, ids: I4, now: float, reason: int,
 ) -> int:  # fmt: skip
-    """Start waiting job i on `ids`, or suspend running job i where `ids` is empty."""
+    """Start waiting job i on `ids`, or suspend running job i where `ids` is empty. The caller has checked that it is legal;
+    see runtime/planning.py."""
     f = Plug(p, pp, key, level, drift, wake, resets, group, place)
     if ids.shape[0] == 0:
-        give_back_called(c, j, q, log, i, now)
-        suspend(c, j, q, log, i, now, reason, f)
-        return 0
-    k = int64(j.ints[K_CLASS, i])
-    s = q.classes[C_SHAPE, k]
-    at = q.counter[G_IDS]
-    for g in range(ids.shape[0]):
-        log.gpu_ids[at + g] = ids[g]
-    leave_class_called(j, q, i)
-    change_held_called(c, s, log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
-    hold_called(c, q, log, i, k, at, 1)
-    start_called(c, j, q, log, i, now, at, ids.shape[0], f)
+        stop_running(c, j, q, log, i, now, reason, f)
+    else:
+        start_on(c, j, q, log, i, ids, 0, now, f)
     return 0
 
 

@@ -168,7 +168,9 @@ G_VICTIMS = 20  #: how many jobs displace() left in K_SCRATCH
 G_SPARED = 21  #: running jobs that displace() left alone because this pass has started them
 G_AGAIN = 22  #: 1: some class is BLOCKED_NOW
 G_SURVEY = 23  #: surveys so far
-COUNTERS = 24
+G_TODO = 24  #: actions of a compiled planner's plan, and how many of them are carried out
+G_TODO_DONE = 25
+COUNTERS = 26
 
 # -- rules, behind the counters: what the policy and the run ask for --------------------------------------------------------------------
 R_STRICT = COUNTERS + 0
@@ -188,7 +190,7 @@ R_GATED = (
 R_RETRIES = COUNTERS + 12
 R_SEED = COUNTERS + 13
 R_RATES = COUNTERS + 14
-R_PLANNED = COUNTERS + 15  #: a planner decides: no pass here
+R_PLANNED = COUNTERS + 15  #: 1: a planner decides, 2: a compiled one does; no pass here
 R_LISTED = COUNTERS + 16  #: the list of running jobs is kept
 R_SPANS = COUNTERS + 17  #: where in a row of rates the factors by span begin
 R_SEATS = COUNTERS + 18  #: and those by co-tenants
@@ -212,7 +214,8 @@ Q_MTTR = 10
 Q_TOTALS = 11  #: and two more: capacity in milli-GPUs, milli-CPUs, MiB; 0 where some node does not state it
 Q_SPARE = 14  #: milli-GPUs of its quota that the head of the queue leaves at its reserved start
 Q_RANKS_AT = 15  #: the moment whose ranks count: now, or the last tick of the quantum
-LIMITS = 16  #: behind these, per lane, how fast its keys change
+Q_WAKE = 16  #: when a compiled planner wants to be asked again, if nothing happens before
+LIMITS = 17  #: behind these, per lane, how fast its keys change
 
 
 class Cluster(NamedTuple):
@@ -255,6 +258,23 @@ class Log(NamedTuple):
     gpu_ids: I4
 
 
+class Desk(NamedTuple):
+    """Where a compiled planner works: the plan it writes, and tables of its own that nobody else reads."""
+
+    todo: I8  #: [TODO_*, action]: what is to be done, in order, G_TODO actions of it
+    ids: I4  #: the GPUs of the starts among them
+    ints: I8  #: [column, row]
+    floats: F8  #: [column, row]
+    cells: I8  #: everything that is a run of numbers at some offset
+
+
+# -- actions of a compiled planner's plan ------------------------------------------------------------------------------
+TODO_JOB = 0
+TODO_IDS = 1  #: where its GPUs begin in Desk.ids, in ascending order; -1: the job is suspended
+TODO_REASON = 2
+TODO_COLUMNS = 3
+
+
 class JobRow(NamedTuple):
     """What a policy's functions see of a job, at `now`. All numbers are floats."""
 
@@ -283,6 +303,7 @@ class TenantRow(NamedTuple):
 JobFunction = Callable[[JobRow, float, F8], float]
 TenantFunction = Callable[[TenantRow, float, F8], float]
 PlaceFunction = Callable[[Cluster, int, int, int, int, F8], int]
+PlanFunction = Callable[[Cluster, Jobs, Queue, Log, Desk, float], float]
 
 
 class Plug(NamedTuple):

@@ -37,7 +37,7 @@ DISABLED = bool(config.DISABLE_JIT)
 def _source_hash() -> str:
     digest = hashlib.sha256(f"numba {numba.__version__}".encode())
     for package in COMPILED_PACKAGES:
-        for file in sorted((PACKAGE / package).glob("*.py")):
+        for file in sorted((PACKAGE / package).rglob("*.py")):
             digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from functools import cache
 
+from fairlead.kernels.apply import CARRIED_OUT, NO_ROOM, carry_out
 from fairlead.kernels.columns import (
     C_REASON,
     C_SHAPE,
@@ -23,6 +24,8 @@ from fairlead.kernels.columns import (
     G_RUNNING,
     G_SEEN,
     G_STALE,
+    G_TODO,
+    G_TODO_DONE,
     G_WAITING,
     J_MARK,
     J_RAN,
@@ -41,6 +44,7 @@ from fairlead.kernels.columns import (
     Q_NOW,
     Q_QUANTUM,
     Q_RANKS_AT,
+    Q_WAKE,
     R_CHANGES,
     R_DRIFTS,
     R_EASY,
@@ -54,10 +58,12 @@ from fairlead.kernels.columns import (
     U_NODE,
     WAITING,
     Cluster,
+    Desk,
     JobFunction,
     Jobs,
     Log,
     PlaceFunction,
+    PlanFunction,
     Plug,
     Queue,
     TenantFunction,
@@ -102,12 +108,27 @@ from fairlead.kernels.ranks import (
 )
 from fairlead.kernels.rng import uniform
 from fairlead.kernels.scratch import heap_scratch, pop_scratch
-from fairlead.kernels.signatures import CLUSTER, FLOATS, JOB_CALL, JOBS, LOG, PLACE_CALL, QUEUE, TENANT_CALL, TYPES
+from fairlead.kernels.signatures import (
+    CLUSTER,
+    DESK,
+    FLOATS,
+    JOB_CALL,
+    JOBS,
+    LOG,
+    PLACE_CALL,
+    PLAN_CALL,
+    QUEUE,
+    TENANT_CALL,
+    TYPES,
+)
 
 NOT_ENOUGH_FREE = 10  # model.reason.Reason.NOT_ENOUGH_FREE
 
-#: why advance() came back
-ENDED, MORE, NEED_SPACE, WAKE = 0, 1, 2, 3
+#: who decides, as R_PLANNED says
+PASS, PLANNER, COMPILED_PLANNER = 0, 1, 2
+
+#: why run_on() came back
+ENDED, MORE, NEED_SPACE, WAKE, ILLEGAL_PLAN = 0, 1, 2, 3, 4
 
 
 @hot
@@ -126,6 +147,8 @@ def next_instant(j: Jobs, q: Queue) -> float:
     quantum = q.limit[Q_QUANTUM]
     if quantum > 0.0 and q.counter[R_PREEMPTS] != 0 and q.counter[G_WAITING] > 0 and t != NEVER:
         t = min(t, (math.floor(q.limit[Q_NOW] / quantum) + 1.0) * quantum)
+    if q.counter[R_PLANNED] == COMPILED_PLANNER:
+        t = min(t, q.limit[Q_WAKE])
     return t
 
 
@@ -275,6 +298,23 @@ def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> bool
 
 
 @inner
+def consult(
+    c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float, plan: PlanFunction, f: Plug, afresh: bool
+) -> int:
+    """Let the compiled planner decide at this instant and carry its plan out, or what was left of it: MORE, or why not."""
+    if afresh:
+        q.counter[G_TODO] = 0
+        q.counter[G_TODO_DONE] = 0
+        q.limit[Q_WAKE] = plan(c, j, q, log, desk, now)
+        if q.limit[Q_WAKE] <= now:
+            return ILLEGAL_PLAN
+    outcome = carry_out(c, j, q, log, desk, now, f)
+    if outcome == CARRIED_OUT:
+        return MORE
+    return NEED_SPACE if outcome == NO_ROOM else ILLEGAL_PLAN
+
+
+@inner
 def bring_ranks_up(c: Cluster, j: Jobs, q: Queue, now: float, f: Plug) -> None:
     """Take those ranks anew that time alone has changed."""
     changes, preempts = q.counter[R_CHANGES], q.counter[R_PREEMPTS] != 0
@@ -315,15 +355,20 @@ def refuse_rest(log: Log, j: Jobs, q: Queue, now: float) -> None:
 
 
 def run_on(
-    c: Cluster, shadow: Cluster, j: Jobs, q: Queue, log: Log,
+    c: Cluster, shadow: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk,
     p: F8, pp: F8,
     key: JobFunction, level: JobFunction, drift: JobFunction, wake: JobFunction, resets: JobFunction,
-    group: TenantFunction, place: PlaceFunction,
+    group: TenantFunction, place: PlaceFunction, plan: PlanFunction,
     stop_row: int,
 ) -> int:  # fmt: skip
     """Run until the log has `stop_row` rows (MORE), needs more room (NEED_SPACE), a planner must decide (WAKE) or all is
-    over (ENDED). Called again, it goes on where it stopped."""
+    over (ENDED); a compiled planner's plan that can't be carried out ends it too (ILLEGAL_PLAN). Called again, it goes on
+    where it stopped."""
     f = Plug(p, pp, key, level, drift, wake, resets, group, place)
+    if q.counter[G_TODO_DONE] < q.counter[G_TODO]:
+        outcome = consult(c, j, q, log, desk, q.limit[Q_NOW], plan, f, False)
+        if outcome != MORE:
+            return outcome
     while True:
         if q.counter[G_ROWS] >= stop_row:
             return MORE
@@ -331,7 +376,7 @@ def run_on(
             return ENDED
         now = next_instant(j, q)
         if now == NEVER:
-            if q.counter[R_PLANNED] != 0 and q.counter[G_READY] != 0:
+            if q.counter[R_PLANNED] == PLANNER and q.counter[G_READY] != 0:
                 q.counter[G_READY] = 0
                 return WAKE
             refuse_rest(log, j, q, q.limit[Q_NOW])
@@ -342,8 +387,15 @@ def run_on(
         if q.limit[Q_QUANTUM] == 0.0:
             q.limit[Q_RANKS_AT] = now
         real = happen(c, j, q, log, now, f)
-        if q.counter[R_PLANNED] != 0:
+        if q.counter[R_PLANNED] == PLANNER:
             return WAKE
+        if q.counter[R_PLANNED] == COMPILED_PLANNER:
+            if not real and now < q.limit[Q_WAKE]:
+                continue
+            outcome = consult(c, j, q, log, desk, now, plan, f, True)
+            if outcome != MORE:
+                return outcome
+            continue
         if q.counter[G_WAITING] == 0 or not real:
             continue
         if q.counter[G_AGAIN] != 0:
@@ -358,8 +410,8 @@ def run_on(
 
 
 RUN_ON = i8(
-    CLUSTER, CLUSTER, JOBS, QUEUE, LOG, FLOATS, FLOATS,
-    JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, TENANT_CALL, PLACE_CALL, i8,
+    CLUSTER, CLUSTER, JOBS, QUEUE, LOG, DESK, FLOATS, FLOATS,
+    JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, TENANT_CALL, PLACE_CALL, PLAN_CALL, i8,
 )  # fmt: skip
 
 

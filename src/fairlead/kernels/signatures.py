@@ -12,6 +12,7 @@ import numpy as np
 
 from fairlead.kernels.columns import (
     Cluster,
+    Desk,
     JobRow,
     Jobs,
     Log,
@@ -35,6 +36,7 @@ QUEUE = type_of(
     Queue(classes=_I8x2, tenants=_F8x2, event_time=_F8, event_code=_I8, counter=_I8, limit=_F8, rates=_F8x2)
 )
 LOG = type_of(Log(time=_F8, what=_I4x2, gpu_ids=_I4))
+DESK = type_of(Desk(todo=_I8x2, ids=_I4, ints=_I8x2, floats=_F8x2, cells=_I8))
 
 FLOATS = type_of(_F8)
 IDS = type_of(_I4)
@@ -47,10 +49,13 @@ JOB_FUNCTION = f8(JOB_ROW, f8, FLOATS)
 TENANT_FUNCTION = f8(TENANT_ROW, f8, FLOATS)
 #: place: (cluster, shape, seed, job, start, parameters) -> rows of cluster.pick, -1 if it does not fit
 PLACE_FUNCTION = i8(CLUSTER, i8, i8, i8, i8, FLOATS)
+#: plan: (cluster, jobs, queue, log, desk, now) -> when it wants to be asked again; what it wants done is on the desk
+PLAN_FUNCTION = f8(CLUSTER, JOBS, QUEUE, LOG, DESK, f8)
 
 JOB_CALL = function_type(JOB_FUNCTION)
 TENANT_CALL = function_type(TENANT_FUNCTION)
 PLACE_CALL = function_type(PLACE_FUNCTION)
+PLAN_CALL = function_type(PLAN_FUNCTION)
 
 PLUG = named_tuple(Plug, FLOATS, FLOATS, *[JOB_CALL] * 5, TENANT_CALL, PLACE_CALL)
 
@@ -60,7 +65,9 @@ TYPES = {
     "Jobs": JOBS,
     "Queue": QUEUE,
     "Log": LOG,
+    "Desk": DESK,
     "Plug": PLUG,
+    "PlanFunction": PLAN_CALL,
     "F8": FLOATS,
     "I4": IDS,
     "I8": type_of(_I8),

@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
+from fairlead.kernels.columns import Desk
+from fairlead.kernels.desk import empty_desk
 from fairlead.model.plan import Plan
 from fairlead.state.view import View
 
@@ -81,7 +83,37 @@ class Planner:
         raise NotImplementedError
 
 
-Policy = type[QueuePolicy] | type[Planner]
+class CompiledPlanner:
+    """A planner inside the compiled loop, for schedulers that must decide a hundred thousand times a second.
+
+    `plan(c, j, q, log, desk, now)` is compiled (PLAN_FUNCTION in kernels/signatures.py). It reads the state's columns, writes
+    what is to be done to `desk.todo` and `desk.ids` with `kernels.desk.ask_start` and `ask_suspend`, and returns when it
+    wants to be asked again if nothing happens before, inf for not at all. It is asked at every instant at which something
+    happens. It must not change the state: the core carries the plan out, and refuses what is illegal as it does for any
+    planner. What happened since it was last asked it reads off the log, and arrivals off G_NEXT.
+    """
+
+    name: ClassVar[str]
+    parameters: ClassVar[Mapping[str, Any]] = {}
+    owners: ClassVar[bool] = False  #: it looks at who holds each GPU (U_JOB)
+    tenant_classes: ClassVar[bool] = False  #: jobs of different tenants wait in classes of their own
+
+    plan: ClassVar[Any]
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = dict(values)
+
+    @classmethod
+    def order(cls, values: Mapping[str, Any]) -> str:
+        """The queue policy whose rank orders the waiting jobs of each class."""
+        return "fifo"
+
+    def desk(self, view: View) -> Desk:
+        """Its tables, before anything has happened."""
+        return empty_desk(view.jobs_in_all, view.cluster.gpus)
+
+
+Policy = type[QueuePolicy] | type[Planner] | type[CompiledPlanner]
 
 _WHILE_RUNNING = {"remaining_s", "ran_s", "first_start_s", "running"}
 _KNOWN_GLOBALS = {"math", "abs", "min", "max", "float", "int", "round", "len", "range", "np"}

@@ -14,7 +14,7 @@ from typing import cast
 import fairlead.policy as package
 from fairlead.model.errors import InputError
 from fairlead.model.suggest import unknown
-from fairlead.policy.base import Planner, Policy, QueuePolicy
+from fairlead.policy.base import CompiledPlanner, Planner, Policy, QueuePolicy
 
 
 @cache
@@ -62,4 +62,4 @@ def _from_file(path: Path, attribute: str) -> Policy:
 
 
 def _is_policy_class(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, QueuePolicy | Planner)
+    return isinstance(value, type) and issubclass(value, QueuePolicy | Planner | CompiledPlanner)

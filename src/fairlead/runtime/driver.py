@@ -11,8 +11,8 @@ from fairlead.kernels.columns import (
     G_NEED_ROWS,
     G_ROWS,
 )
-from fairlead.kernels.loop import ENDED, NEED_SPACE, WAKE, compiled_loop
-from fairlead.runtime.planning import consult
+from fairlead.kernels.loop import ENDED, ILLEGAL_PLAN, NEED_SPACE, WAKE, compiled_loop
+from fairlead.runtime.planning import consult, illegal
 from fairlead.state.state import State
 
 #: rows between two looks from outside: often enough for a progress bar, seldom enough to cost nothing
@@ -25,20 +25,22 @@ Watch = Callable[[int, int, State], None]
 def drive(state: State, plugged: Plugged, watch: Watch | None = None) -> None:
     """Run until every job has ended or been refused."""
     run_on = compiled_loop()
-    f = plugged.plug
+    f, desk = plugged.plug, plugged.desk(state)
     total = len(state.input)
     while True:
         stop = int(state.counter[G_ROWS]) + STRIDE
         stop -= stop % STRIDE  # the same rows in every run, whatever made the core come back
         why = run_on(
-            state.cluster, state.shadow, state.jobs, state.queue, state.log, f.p, f.pp,
-            f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place, stop,
+            state.cluster, state.shadow, state.jobs, state.queue, state.log, desk, f.p, f.pp,
+            f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place, plugged.plan, stop,
         )  # fmt: skip
         if why == NEED_SPACE:
             state.grow_log(int(state.counter[G_NEED_ROWS]), int(state.counter[G_NEED_IDS]))
         elif why == WAKE:
             assert plugged.planner is not None
             consult(state, plugged)
+        elif why == ILLEGAL_PLAN:
+            raise illegal(state, plugged, desk)
         if watch is not None and why != WAKE:
             watch(total - int(state.counter[G_LIVE]), total, state)
         if why == ENDED:

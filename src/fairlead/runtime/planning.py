@@ -14,6 +14,8 @@ from fairlead.kernels.columns import (
     G_EVENTS,
     G_NEXT,
     G_STALE,
+    G_TODO,
+    G_TODO_DONE,
     I4,
     K_CLASS,
     K_STATE,
@@ -22,6 +24,7 @@ from fairlead.kernels.columns import (
     N_TYPE,
     N_UP,
     Q_NOW,
+    Q_WAKE,
     R_DEMANDS,
     RUNNING,
     S_CPU,
@@ -29,13 +32,17 @@ from fairlead.kernels.columns import (
     S_MEM,
     S_MILLI,
     S_TYPE,
+    TODO_IDS,
+    TODO_JOB,
     U_NODE,
     WAITING,
+    Desk,
 )
 from fairlead.kernels.events import WAKE_UP, code_of, push_event
 from fairlead.kernels.nodes import part
 from fairlead.model.plan import Action, ActionKind, Plan
 from fairlead.model.reason import Reason
+from fairlead.policy.base import Planner
 from fairlead.state.state import State
 from fairlead.state.view import View
 
@@ -46,7 +53,7 @@ class IllegalPlan(Exception):
 
 def consult(state: State, plugged: Plugged) -> Plan:
     """Let the planner decide at this instant, carry its plan out, and note when it wants to be asked again."""
-    assert plugged.planner is not None
+    assert isinstance(plugged.planner, Planner)
     now = float(state.queue.limit[Q_NOW])
     plan = plugged.planner.plan(View(state, now), now)
     for action in plan.actions:
@@ -61,6 +68,21 @@ def consult(state: State, plugged: Plugged) -> Plan:
         at = min(at, _next_turn(now, plugged.planner.every_s))
     _wake_at(state, at)
     return plan
+
+
+def illegal(state: State, plugged: Plugged, desk: Desk) -> IllegalPlan:
+    """What is wrong with the action of a compiled planner's plan at which the core stopped."""
+    now = float(state.queue.limit[Q_NOW])
+    todo = int(state.counter[G_TODO_DONE])
+    if todo == int(state.counter[G_TODO]):
+        return IllegalPlan(f"{plugged.policy} wants to be woken at {state.queue.limit[Q_WAKE]}, not after {now}")
+    job, first = int(desk.todo[TODO_JOB, todo]), int(desk.todo[TODO_IDS, todo])
+    action = Action(ActionKind.SUSPEND, job)
+    if first >= 0:
+        count = max(int(state.cluster.shape[S_GPUS, _shape_of(state, job)]), 1)
+        action = Action(ActionKind.START, job, tuple(desk.ids[first : first + count].tolist()))
+    why = recheck(state, action) or f"the GPUs {action.gpu_ids} are not in ascending order"
+    return IllegalPlan(f"{plugged.policy} at {now}: {action.kind.name.lower()} is impossible: {why}")
 
 
 def _next_turn(now: float, every_s: float) -> float:

@@ -55,6 +55,8 @@ class Traits:
     timers: bool = False
     quantum: float = 0.0
     half_life: float = 0.0
-    planned: bool = False
+    planned: int = 0  #: 1: by a planner, 2: by a compiled one
+    owners: bool = False  #: it must be known who holds each GPU
+    tenant_classes: bool = False  #: jobs of different tenants wait apart
     fewest_nodes: bool = False
     gpu_parts: bool = False

@@ -154,7 +154,7 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
             value=traits.quantum,
             accepts=f"more than the resume cost, {options.resume_cost_s} s",
         )
-    layout = sort_into_classes(jobs, quotas or grouped)
+    layout = sort_into_classes(jobs, quotas or grouped or traits.tenant_classes)
     uneven = rates.vary
     seats = 0
     if uneven and jobs.share_milli is not None and len(jobs):
@@ -165,7 +165,7 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     drifts = traits.drifts and not uneven
     looks_again = traits.preempts and traits.changes != 0 and not drifts
     fails = bool(options.node_events) or options.node_mtbf_s > 0
-    listed = traits.easy or looks_again or fails or traits.planned
+    listed = traits.easy or looks_again or fails or traits.planned != 0
 
     rule = np.zeros(RULES, np.int64)
     rule[G_LIVE] = len(jobs)
@@ -178,7 +178,7 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     rule[R_CHANGES], rule[R_DRIFTS], rule[R_TIMERS] = traits.changes, drifts, traits.timers
     rule[R_SHARES], rule[R_QUOTAS], rule[R_GATED] = shares, quotas, traits.fewest_nodes
     rule[R_DEMANDS] = jobs.cpu_milli is not None or jobs.memory_mib is not None
-    rule[R_OWNERS] = traits.preempts and traits.fewest_nodes and not shares
+    rule[R_OWNERS] = traits.owners or (traits.preempts and traits.fewest_nodes and not shares)
     rule[R_RETRIES], rule[R_SEED], rule[R_RATES] = options.retries, options.seed, uneven
     rule[R_PLANNED], rule[R_LISTED], rule[R_LEVELS] = traits.planned, listed, traits.levels
     rule[R_ESTIMATES] = jobs.estimate_s is not None

@@ -34,6 +34,9 @@ from fairlead.kernels.columns import (
     U_NODE,
     WAITING,
     WHOLE,
+    Cluster,
+    Jobs,
+    Queue,
 )
 from fairlead.kernels.ranks import job_row
 from fairlead.model.cluster import ClusterSpec
@@ -80,6 +83,19 @@ class View:
     @property
     def cluster(self) -> ClusterSpec:
         return self._state.spec
+
+    @property
+    def jobs_in_all(self) -> int:
+        return len(self._state.input)
+
+    @property
+    def tenant_names(self) -> tuple[str, ...]:
+        """By the number that classes and tenants' columns know them by."""
+        return self._state.input.tenant_names or ("",)
+
+    def columns(self) -> tuple[Cluster, Jobs, Queue]:
+        """The state as compiled planners see it, to be read only."""
+        return self._state.cluster, self._state.jobs, self._state.queue
 
     def waiting(self) -> Iterator[JobView]:
         return self._jobs(WAITING)
