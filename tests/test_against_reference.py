@@ -96,7 +96,7 @@ def check(policy: str, placer: str, variant: int, seed: int) -> None:
     trace, cluster, wanted = random_case(seed, features)
     if policy == "tiresias":
         trace = in_powers_of_two(trace)
-    quantum = params.get("quantum") or (360.0 if policy == "las" and "quantum" not in params else None)
+    quantum = params.get("quantum") or (3600.0 if policy == "las" and "quantum" not in params else None)
     if quantum and wanted.resume_cost_s >= quantum:
         wanted = ReferenceOptions(**{**wanted.__dict__, "resume_cost_s": 0.0})
     options = Options(

@@ -110,7 +110,11 @@ def test_packages_import_each_other_only_as_the_contracts_say() -> None:
 
 
 def test_the_kinds_of_journal_rows_have_the_same_numbers_in_the_core() -> None:
-    rows = {name.removesuffix("_ROW"): value for name, value in vars(moves).items() if name.endswith("_ROW")}
+    rows = {
+        name.removesuffix("_ROW"): value
+        for name, value in vars(moves).items()
+        if name.endswith("_ROW") and name[:2] != "K_"
+    }
     assert rows == {kind.name: int(kind) for kind in EventKind}
 
 

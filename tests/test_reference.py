@@ -134,9 +134,9 @@ def test_srtf_displaces_a_job_with_more_work_left_and_it_resumes() -> None:
 
 
 def test_las_takes_turns_at_multiples_of_the_quantum() -> None:
-    """They swap at 360 and 1080; at 720 and 1440 both have run as long, and the lower index goes first."""
-    result = run(jobs((0, 1, 1000), (0, 1, 1000)), "1x1", "las")
-    assert result.finish_s == [1720, 2000]
+    """They swap at 3600 and 10800; at 7200 and 14400 both have run as long, and the lower index goes first."""
+    result = run(jobs((0, 1, 10000), (0, 1, 10000)), "1x1", "las")
+    assert result.finish_s == [17200, 20000]
     assert result.preemptions == [2, 2]
 
 

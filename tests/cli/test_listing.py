@@ -20,7 +20,7 @@ def test_policies_say_what_they_do_and_take() -> None:
     assert {"fifo", "fifo-backfill", "easy-backfill", "sjf", "srtf", "srsf", "smallest-first", "las", "priority",
             "fair-share", "drf", "tiresias"} <= set(found)  # fmt: skip
     assert found["las"]["preempts"]
-    assert found["las"]["parameters"]["quantum"] == 360.0
+    assert found["las"]["parameters"]["quantum"] == 3600.0
     assert found["fifo"]["strict"]
     assert all(one["summary"] for one in found.values())
     assert "thresholds=3200" in fairlead("policies").out

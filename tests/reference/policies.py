@@ -45,7 +45,7 @@ POLICIES: dict[str, Policy] = {
     "srtf": Policy(key=lambda job, now: job.remaining_at(now), preempt=True),
     "srsf": Policy(key=lambda job, now: job.remaining_at(now) * job.gpus, preempt=True),
     "smallest-first": Policy(key=lambda job, now: job.gpus),
-    "las": Policy(key=lambda job, now: job.ran_at(now) * job.gpus, preempt=True, quantum=360.0),
+    "las": Policy(key=lambda job, now: job.ran_at(now) * job.gpus, preempt=True, quantum=3600.0),
     "priority": Policy(level=lambda job, now: -job.priority),
     "fair-share": Policy(group="usage"),
     "drf": Policy(group="dominant share"),

@@ -148,7 +148,8 @@ class Bench:
 def _philly(jobs: int, gpus: int) -> Trace:
     from fairlead.workload.generate import generate
 
-    return generate("philly-like", seed=1, jobs=jobs, gpus=gpus, load=LOAD)
+    # steady: the shorter trace would be over before the cluster had filled up, and the load not the same at all
+    return generate("philly-like", seed=1, jobs=jobs, gpus=gpus, load=LOAD, steady=True)
 
 
 def best_wall_s(trace: Trace, nodes: int, policy: str) -> tuple[float, int]:
@@ -241,7 +242,7 @@ def overloaded(waiting: int, jobs: int) -> Trace:
 
 def memory(run: Bench) -> Iterator[Row]:
     for policy in ("fifo-backfill", "tiresias"):
-        workload = f"gen:philly-like:jobs={run.jobs},gpus={NODES * GPUS_PER_NODE},load={LOAD},seed=1"
+        workload = f"gen:philly-like:jobs={run.jobs},gpus={NODES * GPUS_PER_NODE},load={LOAD},steady=true,seed=1"
         peak = peak_gib(_sim_run(workload, f"{NODES}x{GPUS_PER_NODE}", policy))
         yield Row(f"peak memory, {policy}, {run.jobs:,} jobs", peak, "GiB", MEMORY_GIB, detail="of a whole `sim run`")
 

@@ -28,7 +28,6 @@ class Done:
 
     run: Run
     core: CoreMetrics
-    migrations: int
     wall_s: float  #: from the trace in memory to metrics folded
     load_s: float
     notes: tuple[str, ...]
@@ -59,7 +58,7 @@ class Done:
         return {
             "policy": self.policy,
             **self.core.to_json(),
-            "migrations": self.migrations,
+            "migrations": run.migrations,
             "load_s": self.load_s,
             "compile_s": run.compile_s,
             "wall_s": self.wall_s,
@@ -101,10 +100,9 @@ def run_once(
     started = time.perf_counter()
     journal = run.journal
     core = core_metrics(journal.jobs, run.outcome, capacity_gpus=cluster.gpus, end_s=_end_s(journal))
-    moves = _migrations(journal) if run.preemptions else 0
     wall_s = run.run_s + time.perf_counter() - started
     notes = source.trace.notes + _notes(source, options, profiles)
-    return Done(run, core, moves, wall_s, source.load_s, notes)
+    return Done(run, core, wall_s, source.load_s, notes)
 
 
 def check_choices(pairs: Iterable[tuple[str, str]]) -> None:
@@ -150,21 +148,6 @@ def _end_s(journal: Journal) -> float | None:
             return float(journal.time_s[first + int(ends[-1])])
         last = first
     return None
-
-
-def _migrations(journal: Journal) -> int:
-    """Resumptions on another set of nodes than before."""
-    import numpy as np
-
-    from fairlead.model.event import EventKind
-    from fairlead.record.places import count_moves
-    from fairlead.record.runs import fold_runs, order_by
-
-    runs = fold_runs(journal)
-    order = order_by(runs.job)
-    job, kind = runs.job[order], runs.end_kind[order]
-    again = np.flatnonzero((job[1:] == job[:-1]) & (kind[:-1] == EventKind.SUSPEND))
-    return count_moves(journal, runs, order[again], order[again + 1]) if len(again) else 0
 
 
 def _given_up(journal: Journal) -> int:

@@ -76,8 +76,8 @@ C_ACTIVE = 4  #: position in the list of classes with waiting jobs, -1 if not th
 C_REASON = 5  #: why its jobs can never run, 0 if they can
 C_LIST = 6  #: (not by class) the classes with waiting jobs, G_ACTIVE of them
 C_LACKS = 8  #: preempting, several nodes: whole nodes that were missing at the last survey, less those that came since
-L_FINGER = 7  #: (not by class) per lane of running jobs, where a survey has got to
-L_HEAD = 9  #: this row and those after it: (not by class) per lane and height, its first job + 1, 0 if none
+L_FINGER = 7  #: (not by class) per lane of running jobs, the row that a survey has got to
+L_HEAD = 9  #: this row and those after it: (not by class) per lane and height, its first row + 1, 0 if none
 SKIP_HEIGHTS = 8
 CLASS_COLUMNS = 17
 
@@ -95,15 +95,13 @@ J_MARK = 5  #: J_RAN at the policy's last reset
 J_RAN = 6  #: seconds of progress in runs that were cut short
 J_HELD = 7  #: seconds on GPUs in runs that were cut short, costs included
 J_BEGUN = 8  #: when the present run began, if it is not the first
-J_ORDER = 9  #: place among running jobs of its lane: key less drift times now
-J_ESTIMATE = 10  #: where R_ESTIMATES; else its work
-J_TIMER = 11  #: when the policy wants its key looked at, 0 if not
-J_RATE = 12
-J_STAKE = 13  #: work that remained when the present attempt began
-J_FAILS = 14  #: work that remains when the present attempt fails, below 0 if it does not
-J_EXPECT = 15  #: expected end of the present run, by its estimate
-J_GIB = 16  #: GPU memory
-JOB_FLOATS = 17
+J_ESTIMATE = 9  #: where R_ESTIMATES; else its work
+J_TIMER = 10  #: when the policy wants its key looked at, 0 if not
+J_RATE = 11
+J_FAILS = 12  #: work that remains when the present attempt fails, below 0 if it does not
+J_EXPECT = 13  #: expected end of the present run, by its estimate
+J_GIB = 14  #: GPU memory
+JOB_FLOATS = 15
 
 # -- job columns: integers ----------------------------------------------------------------------------------------------
 K_STATE = 0
@@ -116,19 +114,32 @@ K_NEXT = 6
 K_PREV = 7
 K_ATTEMPT = 8  #: failed attempts so far
 K_RUNPOS = 9  #: position in the list of running jobs
-K_LANE = 10  #: which lane of running jobs: jobs whose keys change at one speed
+K_ROW = 10  #: its row among the running jobs, where R_PREEMPTS
 K_RESUMES = 11  #: 1: its next start resumes a suspended run
 K_CLASS = 12
 K_PRIORITY = 13
 K_PROFILE = 14
 K_RUNLIST = 15  #: (not by job) the running jobs, G_LISTED of them
 K_SCRATCH = 16  #: (not by job) room for a list of jobs within one step
-K_PASS = 17  #: the pass that started its present run; kept where R_PREEMPTS
-K_STAMP = 18  #: which of the ends that were due for it holds
-K_TIMER_STAMP = 19
-K_SURVEY = 20  #: the last survey.py that found it could be displaced
-K_SKIP = 21  #: this row and those after it: links in its lane while it runs, 0 or job + 1
-JOB_INTS = 29
+K_STAMP = 17  #: which of the ends that were due for it holds
+K_TIMER_STAMP = 18
+JOB_INTS = 19
+
+# -- running jobs, where R_PREEMPTS: one row of one cache line each, since a look for room goes through many -----------------------
+X_SKIP = 0  #: this column and those after it: links in its lane, 0 or row + 1
+X_JOB = 8  #: in a row that is not used: the next such row + 1
+X_LEVEL = 9
+X_LANE = 10  #: jobs whose keys change at one speed are one lane
+X_PASS = 11  #: the pass that started its present run
+X_SURVEY = 12  #: the last survey.py that found it could be displaced
+X_NODE = 13  #: the node that all its GPUs are on, -1 if there is none
+X_GPUS = 14
+X_ALLOC = 15
+RUN_INTS = 16
+
+X_ORDER = 0  #: place in its lane: key less drift times now
+X_KEY = 1  #: its key when it was last looked at
+RUN_FLOATS = 2
 
 PENDING, WAITING, RUNNING, DONE, REFUSED, GIVEN_UP = 0, 1, 2, 3, 4, 5
 
@@ -170,7 +181,10 @@ G_AGAIN = 22  #: 1: some class is BLOCKED_NOW
 G_SURVEY = 23  #: surveys so far
 G_TODO = 24  #: actions of a compiled planner's plan, and how many of them are carried out
 G_TODO_DONE = 25
-COUNTERS = 26
+G_ROWS_USED = 26  #: rows of running jobs that were ever used
+G_ROW_FREE = 27  #: the first of those that are free, + 1
+G_MOVES = 28  #: resumptions on other nodes than before
+COUNTERS = 29
 
 # -- rules, behind the counters: what the policy and the run ask for --------------------------------------------------------------------
 R_STRICT = COUNTERS + 0
@@ -247,6 +261,8 @@ class Queue(NamedTuple):
     event_code: I8
     counter: I8  #: counters, then rules
     limit: F8
+    run_ints: I4  #: [row, X_*]
+    run_floats: F8  #: [row, X_*]
     rates: F8  #: [profile]: speed by GPU type, then factors by span, then by co-tenants; see rates.py
 
 

@@ -1,8 +1,8 @@
 """Making room for a job: which running jobs that rank below it must go, the lowest rank first.
 
 `displace` does it as docs/semantics.md says, by releasing one job after another until the placer finds room. Where free
-counts per node decide (whole GPUs, fewest nodes), survey.py first tells whether that can succeed at all, and for a job of
-one node also which jobs would be released in the end: trying it out costs a hundred times more than asking.
+counts per node decide (whole GPUs, fewest nodes), survey.py tells instead whether that can succeed at all, and which jobs
+would be released in the end: trying it out costs a hundred times more than asking.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from fairlead.kernels.columns import (
     K_ALLOC,
     K_CLASS,
     K_LEVEL,
-    K_PASS,
     K_SCRATCH,
     K_STARTS,
     N_FREE,
@@ -31,6 +30,8 @@ from fairlead.kernels.columns import (
     S_NODES,
     S_PLAIN,
     U_NODE,
+    X_JOB,
+    X_PASS,
     Cluster,
     Jobs,
     Log,
@@ -42,7 +43,7 @@ from fairlead.kernels.lanes import leave_lane, rejoin_lane
 from fairlead.kernels.moves import hold_called, release
 from fairlead.kernels.nodes import change_held_called
 from fairlead.kernels.quota import within_quota
-from fairlead.kernels.ranks import key_now, outranks, worst_running
+from fairlead.kernels.ranks import outranks_row, worst_running
 from fairlead.kernels.survey import room_on_many_nodes, room_on_one_node
 
 
@@ -73,21 +74,20 @@ def displace(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, f: Plug) -> int:
     s = q.classes[C_SHAPE, k]
     if q.counter[R_OWNERS] != 0 and c.shape[S_PLAIN, s] != 0 and q.counter[R_QUOTAS] == 0:
         q.counter[G_VICTIMS] = 0
-        if c.shape[S_NODES, s] == 1:
-            if not room_on_one_node(c, j, q, log, i):
-                return -1
-            return f.place(c, s, q.counter[R_SEED], i, int64(j.ints[K_STARTS, i]), f.pp)
-        if not room_on_many_nodes(c, j, q, log, i):
+        cleared = room_on_one_node(c, j, q, log, i) if c.shape[S_NODES, s] == 1 else room_on_many_nodes(c, j, q, log, i)
+        if not cleared:
             return -1
+        return f.place(c, s, q.counter[R_SEED], i, int64(j.ints[K_STARTS, i]), f.pp)
     mine, my_level = j.floats[J_KEY, i], int64(j.ints[K_LEVEL, i])
     count, rows = 0, -1
     spared, last = 0, j.ints.shape[1] - 1
     while rows < 0:
-        v = worst_running(j, q)
-        if v < 0 or not outranks(my_level, mine, i, int64(j.ints[K_LEVEL, v]), key_now(j, q, v), v):
+        r = worst_running(q)
+        if r < 0 or not outranks_row(q, my_level, mine, i, r):
             break
+        v = int64(q.run_ints[r, X_JOB])
         leave_lane(q, j, v)
-        if j.ints[K_PASS, v] == q.counter[G_PASSES]:
+        if q.run_ints[r, X_PASS] == q.counter[G_PASSES]:
             # what this pass has started stays: with a quantum, a job that was just suspended may outrank it
             j.ints[K_SCRATCH, last - spared] = v
             spared += 1

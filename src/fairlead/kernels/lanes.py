@@ -1,52 +1,106 @@
 """Running jobs, worst rank first: one list per speed at which keys change, so that order within a list stays.
 
-Each lane is a skip list whose links are job columns: adding and taking out cost a few dozen steps however many jobs run,
-and the jobs with the worst ranks can be looked at one after another without moving any.
+Each lane is a skip list over rows of one cache line each: adding and taking out cost a few dozen steps however many jobs
+run, and the jobs with the worst ranks can be looked at one after another without moving any.
 """
 
 from __future__ import annotations
 
 from fairlead.kernels.columns import (
+    C_SHAPE,
     G_LANES,
+    G_PASSES,
+    G_ROW_FREE,
+    G_ROWS_USED,
     J_KEY,
-    J_ORDER,
-    K_LANE,
+    K_ALLOC,
+    K_CLASS,
     K_LEVEL,
+    K_ROW,
     K_SCRATCH,
-    K_SKIP,
     L_HEAD,
     LIMITS,
+    Q_RANKS_AT,
+    S_GPUS,
     SKIP_HEIGHTS,
+    U_NODE,
+    X_ALLOC,
+    X_GPUS,
+    X_JOB,
+    X_KEY,
+    X_LANE,
+    X_LEVEL,
+    X_NODE,
+    X_ORDER,
+    X_PASS,
+    X_SKIP,
+    X_SURVEY,
+    Cluster,
     Jobs,
+    Log,
     Queue,
 )
 from fairlead.kernels.jit import compiled_hot, hot, inner, int64
 from fairlead.kernels.rng import mix
 
 
+@inner
+def take_row(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
+    """Job i, whose GPUs are settled, gets a row among the running jobs; it is in no lane yet."""
+    r = q.counter[G_ROW_FREE] - 1
+    if r >= 0:
+        q.counter[G_ROW_FREE] = int64(q.run_ints[r, X_JOB])
+    else:
+        r = q.counter[G_ROWS_USED]
+        q.counter[G_ROWS_USED] = r + 1
+    j.ints[K_ROW, i] = r
+    at, gpus = int64(j.ints[K_ALLOC, i]), c.shape[S_GPUS, q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])]]
+    q.run_ints[r, X_JOB] = i
+    q.run_ints[r, X_PASS] = q.counter[G_PASSES]
+    q.run_ints[r, X_SURVEY] = 0
+    q.run_ints[r, X_GPUS] = gpus
+    q.run_ints[r, X_ALLOC] = at
+    node = int64(-1)
+    if gpus > 0:
+        node = c.gpu[U_NODE, log.gpu_ids[at]]
+        for g in range(at + 1, at + gpus):
+            if c.gpu[U_NODE, log.gpu_ids[g]] != node:
+                node = int64(-1)
+                break
+    q.run_ints[r, X_NODE] = node
+
+
 @hot
-def _after(j: Jobs, q: Queue, lane: int, i: int, height: int) -> int:
-    """The job behind job i (-1: behind the head of the lane) at this height, -1 if none."""
-    link = q.classes[L_HEAD + height, lane] if i < 0 else int64(j.ints[K_SKIP + height, i])
+def free_row(j: Jobs, q: Queue, i: int) -> None:
+    """Job i, which has left its lane, runs no more."""
+    r = int64(j.ints[K_ROW, i])
+    q.run_ints[r, X_JOB] = q.counter[G_ROW_FREE]
+    q.counter[G_ROW_FREE] = r + 1
+
+
+@hot
+def _after(q: Queue, lane: int, r: int, height: int) -> int:
+    """The row behind row r (-1: behind the head of the lane) at this height, -1 if none."""
+    link = q.classes[L_HEAD + height, lane] if r < 0 else int64(q.run_ints[r, X_SKIP + height])
     return link - 1
 
 
 @hot
-def _link(j: Jobs, q: Queue, lane: int, i: int, height: int, to: int) -> None:
-    if i < 0:
+def _link(q: Queue, lane: int, r: int, height: int, to: int) -> None:
+    if r < 0:
         q.classes[L_HEAD + height, lane] = to + 1
     else:
-        j.ints[K_SKIP + height, i] = to + 1
+        q.run_ints[r, X_SKIP + height] = to + 1
 
 
 @hot
-def _before(j: Jobs, a: int, b: int) -> bool:
-    """Whether running job a has the worse rank of two in one lane."""
-    la, lb = int64(j.ints[K_LEVEL, a]), int64(j.ints[K_LEVEL, b])
+def _before(q: Queue, a: int, b: int) -> bool:
+    """Whether row a has the worse rank of two in one lane."""
+    la, lb = int64(q.run_ints[a, X_LEVEL]), int64(q.run_ints[b, X_LEVEL])
     if la != lb:
         return la > lb
-    x, y = j.floats[J_ORDER, a], j.floats[J_ORDER, b]
-    return x > y or (x == y and a > b)
+    x, y = q.run_floats[a, X_ORDER], q.run_floats[b, X_ORDER]
+    return x > y or (x == y and q.run_ints[a, X_JOB] > q.run_ints[b, X_JOB])
 
 
 @hot
@@ -60,37 +114,39 @@ def _tower(i: int) -> int:
 
 
 @inner
-def join_lane(q: Queue, j: Jobs, i: int, lane: int) -> None:
-    j.ints[K_LANE, i] = lane
-    tower, at = _tower(i), int64(-1)
+def join_lane(q: Queue, r: int, lane: int) -> None:
+    q.run_ints[r, X_LANE] = lane
+    tower, at = _tower(int64(q.run_ints[r, X_JOB])), int64(-1)
     for height in range(SKIP_HEIGHTS - 1, -1, -1):
-        behind = _after(j, q, lane, at, height)
-        while behind >= 0 and _before(j, behind, i):
+        behind = _after(q, lane, at, height)
+        while behind >= 0 and _before(q, behind, r):
             at = behind
-            behind = _after(j, q, lane, at, height)
+            behind = _after(q, lane, at, height)
         if height < tower:
-            j.ints[K_SKIP + height, i] = behind + 1
-            _link(j, q, lane, at, height, i)
+            q.run_ints[r, X_SKIP + height] = behind + 1
+            _link(q, lane, at, height, r)
 
 
 @inner
 def leave_lane(q: Queue, j: Jobs, i: int) -> None:
-    lane = int64(j.ints[K_LANE, i])
+    r = int64(j.ints[K_ROW, i])
+    lane = int64(q.run_ints[r, X_LANE])
     at = int64(-1)
     for height in range(SKIP_HEIGHTS - 1, -1, -1):
-        behind = _after(j, q, lane, at, height)
-        while behind >= 0 and _before(j, behind, i):
+        behind = _after(q, lane, at, height)
+        while behind >= 0 and _before(q, behind, r):
             at = behind
-            behind = _after(j, q, lane, at, height)
-        if behind == i:
-            _link(j, q, lane, at, height, _after(j, q, lane, i, height))
-            j.ints[K_SKIP + height, i] = 0
+            behind = _after(q, lane, at, height)
+        if behind == r:
+            _link(q, lane, at, height, _after(q, lane, r, height))
+            q.run_ints[r, X_SKIP + height] = 0
 
 
 @inner
 def rejoin_lane(q: Queue, j: Jobs, i: int) -> None:
-    """Back into the lane it left; level and J_ORDER are as they were."""
-    join_lane(q, j, i, int64(j.ints[K_LANE, i]))
+    """Back into the lane it left; level and X_ORDER are as they were."""
+    r = int64(j.ints[K_ROW, i])
+    join_lane(q, r, int64(q.run_ints[r, X_LANE]))
 
 
 @inner
@@ -103,33 +159,44 @@ def enter_lane(q: Queue, j: Jobs, i: int, now: float, drift: float) -> None:
     if lane == lanes:
         q.limit[LIMITS + lane] = drift
         q.counter[G_LANES] = lanes + 1
-    j.floats[J_ORDER, i] = j.floats[J_KEY, i] - drift * now
-    join_lane(q, j, i, lane)
+    r = int64(j.ints[K_ROW, i])
+    q.run_ints[r, X_LEVEL] = j.ints[K_LEVEL, i]
+    q.run_floats[r, X_ORDER] = j.floats[J_KEY, i] - drift * now
+    join_lane(q, r, lane)
+
+
+@hot
+def key_now(q: Queue, r: int) -> float:
+    """The key of row r at Q_RANKS_AT, and X_KEY from now on. It follows from its place in its lane, which is far cheaper than
+    asking the policy and the same but for rounding."""
+    key = q.run_floats[r, X_ORDER] + q.limit[LIMITS + int64(q.run_ints[r, X_LANE])] * q.limit[Q_RANKS_AT]
+    q.run_floats[r, X_KEY] = key
+    return key
 
 
 @compiled_hot
-def worst_of(j: Jobs, q: Queue, lane: int) -> int:
-    """The job with the worst rank of a lane, -1 if it is empty."""
-    return _after(j, q, lane, int64(-1), 0)
+def worst_of(q: Queue, lane: int) -> int:
+    """The row with the worst rank of a lane, -1 if it is empty."""
+    return _after(q, lane, int64(-1), 0)
 
 
 @compiled_hot
-def next_in_lane(j: Jobs, i: int) -> int:
-    """The job with the next better rank in the lane of job i, -1 if none."""
-    return int64(j.ints[K_SKIP, i]) - 1
+def next_in_lane(q: Queue, r: int) -> int:
+    """The row with the next better rank in the lane of row r, -1 if none."""
+    return int64(q.run_ints[r, X_SKIP]) - 1
 
 
 @inner
 def empty_lane(j: Jobs, q: Queue, lane: int) -> int:
     """Take all jobs out of a lane, writing them to the scratch column: how many."""
-    count, i = 0, worst_of(j, q, lane)
-    while i >= 0:
-        j.ints[K_SCRATCH, count] = i
+    count, r = 0, worst_of(q, lane)
+    while r >= 0:
+        j.ints[K_SCRATCH, count] = q.run_ints[r, X_JOB]
         count += 1
-        i = next_in_lane(j, i)
-    for x in range(count):
+        behind = next_in_lane(q, r)
         for height in range(SKIP_HEIGHTS):
-            j.ints[K_SKIP + height, int64(j.ints[K_SCRATCH, x])] = 0
+            q.run_ints[r, X_SKIP + height] = 0
+        r = behind
     for height in range(SKIP_HEIGHTS):
         q.classes[L_HEAD + height, lane] = 0
     return count

@@ -19,7 +19,7 @@ from fairlead.kernels.columns import (
     G_IDS,
     G_LIVE,
     G_LOST_MS,
-    G_PASSES,
+    G_MOVES,
     G_PREEMPTIONS,
     G_READY,
     G_ROWS,
@@ -37,15 +37,14 @@ from fairlead.kernels.columns import (
     J_RAN,
     J_RATE,
     J_SINCE,
-    J_STAKE,
     J_TIMER,
     K_ALLOC,
     K_ATTEMPT,
     K_CLASS,
     K_LEVEL,
-    K_PASS,
     K_PREEMPTS,
     K_RESUMES,
+    K_ROW,
     K_STAMP,
     K_STARTS,
     K_STATE,
@@ -102,7 +101,7 @@ from fairlead.kernels.columns import (
 )
 from fairlead.kernels.events import TIMER, UNDERWAY, code_of, outdate, push_event_called
 from fairlead.kernels.jit import called, hot, inner, int64
-from fairlead.kernels.lanes import enter_lane, leave_lane
+from fairlead.kernels.lanes import enter_lane, free_row, key_now, leave_lane, take_row
 from fairlead.kernels.nodes import change_held
 from fairlead.kernels.ranks import (
     begun,
@@ -113,9 +112,8 @@ from fairlead.kernels.ranks import (
     fresh_row,
     gpu_part,
     job_row,
-    key_now,
     list_running,
-    outranks,
+    outranks_row,
     progress,
     unlist_running,
 )
@@ -186,7 +184,6 @@ def refuse(log: Log, j: Jobs, q: Queue, i: int, now: float, reason: int) -> None
 def begin_attempt(j: Jobs, q: Queue, i: int) -> None:
     """Settle whether the coming attempt fails, and at how much remaining work."""
     left, k, seed = j.work[i] - j.floats[J_DONE, i], int64(j.ints[K_ATTEMPT, i]), q.counter[R_SEED]
-    j.floats[J_STAKE, i] = left
     j.floats[J_FAILS, i] = -1.0
     if uniform(seed, i, k, 0) < q.limit[Q_FAILURES]:
         j.floats[J_FAILS, i] = left - left * uniform(seed, i, k, 1)
@@ -217,12 +214,37 @@ def start_cost(j: Jobs, q: Queue, i: int) -> float:
     return q.limit[Q_START_COST]
 
 
+@inner
+def held_within(c: Cluster, log: Log, a: int, b: int, gpus: int) -> bool:
+    """Whether every node of the ids at log.gpu_ids[a:] is one of those at log.gpu_ids[b:]."""
+    for x in range(a, a + gpus):
+        n = c.gpu[U_NODE, log.gpu_ids[x]]
+        if x > a and c.gpu[U_NODE, log.gpu_ids[x - 1]] == n:
+            continue
+        found = False
+        for y in range(b, b + gpus):
+            found = found or c.gpu[U_NODE, log.gpu_ids[y]] == n
+        if not found:
+            return False
+    return True
+
+
+@inner
+def moved(c: Cluster, log: Log, a: int, b: int, gpus: int) -> bool:
+    """Whether the ids at log.gpu_ids[a:] and [b:] are on different sets of nodes."""
+    if gpus == 0:
+        return log.gpu_ids[a] != log.gpu_ids[b]
+    return not (held_within(c, log, a, b, gpus) and held_within(c, log, b, a, gpus))
+
+
 @hot
 def start(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, at: int, written: int, f: Plug) -> None:
     """Job i, no longer in its class, runs on the ids at log.gpu_ids[at:], already taken and held."""
     k = int64(j.ints[K_CLASS, i])
     s = q.classes[C_SHAPE, k]
     q.counter[G_IDS] = at + written
+    if j.ints[K_RESUMES, i] != 0 and moved(c, log, int64(j.ints[K_ALLOC, i]), at, c.shape[S_GPUS, s]):
+        q.counter[G_MOVES] += 1
     j.ints[K_ALLOC, i] = at
     j.ints[K_STATE, i] = RUNNING
     cost = start_cost(j, q, i)
@@ -245,7 +267,7 @@ def start(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, at: int, 
         list_running(j, q, i)
         j.floats[J_EXPECT, i] = now + cost + expected_run(j, q, i)
     if q.counter[R_PREEMPTS] != 0:
-        j.ints[K_PASS, i] = q.counter[G_PASSES]
+        take_row(c, j, q, log, i)
         if q.counter[R_CHANGES] != 0:
             rerank(c, j, q, i, now, f)
         slope = 0.0
@@ -262,18 +284,16 @@ def start(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, at: int, 
 @hot
 def bring_keys_up(c: Cluster, j: Jobs, q: Queue, n: int) -> None:
     """Take the keys of the jobs on node n anew, once for all who are going to be compared with them."""
-    if q.counter[R_DRIFTS] == 0:
-        return
     base, last = c.node[N_GPU0, n], -1
     for g in range(base, base + c.node[N_CAP, n]):
         owner = c.gpu[U_JOB, g]
         if owner >= 0 and owner != last:
             last = owner
-            key_now(j, q, owner)
+            key_now(q, int64(j.ints[K_ROW, owner]))
 
 
 @hot
-def outranked_space(c: Cluster, j: Jobs, n: int, i: int) -> int:
+def outranked_space(c: Cluster, j: Jobs, q: Queue, n: int, i: int) -> int:
     """GPUs of node n that are free or held by running jobs that job i outranks, by their keys as they were last taken."""
     base = c.node[N_GPU0, n]
     space, last, last_below = c.node[N_FREE, n], -1, False
@@ -284,7 +304,7 @@ def outranked_space(c: Cluster, j: Jobs, n: int, i: int) -> int:
             continue
         if owner != last:
             last = owner
-            last_below = outranks(level, mine, i, int64(j.ints[K_LEVEL, owner]), j.floats[J_KEY, owner], owner)
+            last_below = outranks_row(q, level, mine, i, int64(j.ints[K_ROW, owner]))
         if last_below:
             space += 1
     return space
@@ -310,7 +330,7 @@ def reopen(c: Cluster, j: Jobs, q: Queue, n: int) -> None:
                         if not fresh_keys:
                             bring_keys_up(c, j, q, n)
                             fresh_keys = True
-                        space = outranked_space(c, j, n, q.classes[C_ROOT, k])
+                        space = outranked_space(c, j, q, n, q.classes[C_ROOT, k])
                         if space < c.shape[S_MATTERS, s]:
                             continue
                         if q.classes[C_LACKS, k] > 0:
@@ -416,6 +436,8 @@ def suspend(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, reason:
     q.counter[G_PREEMPTIONS] += 1
     if q.counter[R_LISTED] != 0:
         unlist_running(j, q, i)
+    if q.counter[R_PREEMPTS] != 0:
+        free_row(j, q, i)
     write_row(log, q, now, SUSPEND_ROW, i, reason)
     j.floats[J_DUE, i] = NEVER
     outdate(j, q, i, K_STAMP)
@@ -444,6 +466,7 @@ def end(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) ->
     q.counter[G_RUNNING] -= 1
     if q.counter[R_PREEMPTS] != 0:
         leave_lane(q, j, i)
+        free_row(j, q, i)
     if q.counter[R_LISTED] != 0:
         unlist_running(j, q, i)
     drop_timer(j, q, i)
@@ -480,6 +503,7 @@ def kill(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, n: int, now: float, f:
     q.counter[G_RUNNING] -= 1
     if q.counter[R_PREEMPTS] != 0:
         leave_lane(q, j, i)
+        free_row(j, q, i)
     unlist_running(j, q, i)
     drop_timer(j, q, i)
     settle(j, q, i, now)

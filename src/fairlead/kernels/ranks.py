@@ -21,26 +21,19 @@ from fairlead.kernels.columns import (
     J_DONE,
     J_ESTIMATE,
     J_FIRST,
-    J_KEY,
     J_MARK,
-    J_ORDER,
     J_RAN,
     J_RATE,
     J_SINCE,
     K_CLASS,
-    K_LANE,
-    K_LEVEL,
     K_PRIORITY,
     K_RUNLIST,
     K_RUNPOS,
     K_STARTS,
     K_STATE,
-    LIMITS,
     NEVER,
     Q_HALF_LIFE,
-    Q_RANKS_AT,
     Q_TOTALS,
-    R_DRIFTS,
     R_ESTIMATES,
     R_RATES,
     RUNNING,
@@ -54,6 +47,9 @@ from fairlead.kernels.columns import (
     T_USE,
     T_WEIGHT,
     WHOLE,
+    X_JOB,
+    X_KEY,
+    X_LEVEL,
     Cluster,
     JobRow,
     Jobs,
@@ -63,7 +59,7 @@ from fairlead.kernels.columns import (
 )
 from fairlead.kernels.heaps import heap_pop, heap_push, heap_remove
 from fairlead.kernels.jit import called, compiled_hot, hot, inner, int64
-from fairlead.kernels.lanes import worst_of
+from fairlead.kernels.lanes import key_now, worst_of
 
 LN2 = math.log(2.0)
 
@@ -209,16 +205,6 @@ def unlist_running(j: Jobs, q: Queue, i: int) -> None:
 
 
 @hot
-def key_now(j: Jobs, q: Queue, i: int) -> float:
-    """A running job's key at Q_RANKS_AT, and J_KEY from now on. Where keys drift it follows from its place in its lane, which
-    is far cheaper than asking the policy and the same but for rounding."""
-    if q.counter[R_DRIFTS] != 0:
-        lane = int64(j.ints[K_LANE, i])
-        j.floats[J_KEY, i] = j.floats[J_ORDER, i] + q.limit[LIMITS + lane] * q.limit[Q_RANKS_AT]
-    return j.floats[J_KEY, i]
-
-
-@hot
 def outranks(level: int, key: float, i: int, level2: int, key2: float, i2: int) -> bool:
     """Whether (level, key, i) is the better rank."""
     if level != level2:
@@ -228,17 +214,24 @@ def outranks(level: int, key: float, i: int, level2: int, key2: float, i2: int) 
     return i < i2
 
 
+@hot
+def outranks_row(q: Queue, level: int, key: float, i: int, r: int) -> bool:
+    """Whether (level, key, i) is a better rank than that of row r, by its key when it was last looked at."""
+    return outranks(level, key, i, int64(q.run_ints[r, X_LEVEL]), q.run_floats[r, X_KEY], int64(q.run_ints[r, X_JOB]))
+
+
 @inner
-def worst_running(j: Jobs, q: Queue) -> int:
-    """The running job with the worst rank, -1 if none runs."""
-    worst, level, value = -1, 0, 0.0
+def worst_running(q: Queue) -> int:
+    """The row of the running job with the worst rank, -1 if none runs."""
+    worst, level, value, job = int64(-1), int64(0), 0.0, int64(-1)
     for lane in range(q.counter[G_LANES]):
-        i = worst_of(j, q, lane)
-        if i < 0:
+        r = worst_of(q, lane)
+        if r < 0:
             continue
-        its_key, its_level = key_now(j, q, i), int64(j.ints[K_LEVEL, i])
-        if worst < 0 or outranks(level, value, worst, its_level, its_key, i):
-            worst, level, value = i, its_level, its_key
+        key_now(q, r)
+        if worst < 0 or outranks_row(q, level, value, job, r):
+            worst, level, value = r, int64(q.run_ints[r, X_LEVEL]), q.run_floats[r, X_KEY]
+            job = int64(q.run_ints[r, X_JOB])
     return worst
 
 

@@ -33,7 +33,17 @@ _I4x2, _F8x2 = _array(np.int32, 2), _array(np.float64, 2)
 CLUSTER = type_of(Cluster(node=_I8x2, pool=_I8x2, shape=_I8x2, gpu=_I8x2, cells=_I8, pick=_I8x2))
 JOBS = type_of(Jobs(submit=_F8, work=_F8, floats=_F8x2, ints=_I4x2))
 QUEUE = type_of(
-    Queue(classes=_I8x2, tenants=_F8x2, event_time=_F8, event_code=_I8, counter=_I8, limit=_F8, rates=_F8x2)
+    Queue(
+        classes=_I8x2,
+        tenants=_F8x2,
+        event_time=_F8,
+        event_code=_I8,
+        counter=_I8,
+        limit=_F8,
+        run_ints=_I4x2,
+        run_floats=_F8x2,
+        rates=_F8x2,
+    )
 )
 LOG = type_of(Log(time=_F8, what=_I4x2, gpu_ids=_I4))
 DESK = type_of(Desk(todo=_I8x2, ids=_I4, ints=_I8x2, floats=_F8x2, cells=_I8))

@@ -11,7 +11,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fairlead.kernels.columns import Desk
+from fairlead.kernels.columns import (
+    Desk,
+)
 from fairlead.kernels.desk import empty_desk
 from fairlead.model.plan import Plan
 from fairlead.state.view import View

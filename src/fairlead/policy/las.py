@@ -14,7 +14,7 @@ class LeastAttainedService(QueuePolicy):
 
     name = "las"
     preempts = True
-    quantum = 360.0
+    quantum = 3600.0
 
     @staticmethod
     def key(job: JobRow, now: float, p: F8) -> float:

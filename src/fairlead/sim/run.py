@@ -17,6 +17,7 @@ from fairlead.kernels.columns import (
     G_DONE,
     G_IDS,
     G_LOST_MS,
+    G_MOVES,
     G_PREEMPTIONS,
     G_ROWS,
     G_SEEN,
@@ -54,6 +55,7 @@ class Run:
     outcome: Outcome
     events: int
     preemptions: int
+    migrations: int  #: resumptions on another set of nodes than before
     charged_gpu_s: float  #: start and resume costs, GPU-seconds
     lost_gpu_s: float  #: work lost to failures, GPU-seconds
     compile_s: float
@@ -111,6 +113,7 @@ def simulate(
         outcome=_outcome(state),
         events=int(state.counter[G_SEEN]),
         preemptions=int(state.counter[G_PREEMPTIONS]),
+        migrations=int(state.counter[G_MOVES]),
         charged_gpu_s=int(state.counter[G_COST_MS]) / 1000.0,
         lost_gpu_s=int(state.counter[G_LOST_MS]) / 1000.0,
         compile_s=compile_s,

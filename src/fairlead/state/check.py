@@ -26,11 +26,11 @@ from fairlead.kernels.columns import (
     G_WAITING,
     J_DUE,
     J_KEY,
-    J_ORDER,
     K_CHILD,
     K_CLASS,
     K_LEVEL,
     K_NEXT,
+    K_ROW,
     K_RUNLIST,
     K_RUNPOS,
     K_STAMP,
@@ -73,6 +73,9 @@ from fairlead.kernels.columns import (
     U_NODE,
     WAITING,
     WHOLE,
+    X_JOB,
+    X_LEVEL,
+    X_ORDER,
 )
 from fairlead.kernels.events import END
 from fairlead.kernels.lanes import next_in_lane, worst_of
@@ -269,18 +272,22 @@ def _running(state: State) -> Iterator[str]:
         return
     in_lanes: list[int] = []
     for lane in range(int(state.counter[G_LANES])):
-        before, job = -1, worst_of(state.jobs, state.queue, lane)
-        while job >= 0:
-            in_lanes.append(int(job))
-            if before >= 0 and _order(state, job) > _order(state, before):
-                yield f"running job {job} ranks behind job {before} and comes after it in lane {lane}"
-            before, job = job, next_in_lane(state.jobs, job)
+        before, row = -1, worst_of(state.queue, lane)
+        while row >= 0:
+            job = int(state.queue.run_ints[row, X_JOB])
+            in_lanes.append(job)
+            if int(j.ints[K_ROW, job]) != row:
+                yield f"running job {job} is in row {row} and says {int(j.ints[K_ROW, job])}"
+            if before >= 0 and _order(state, row) > _order(state, before):
+                yield f"running job {job} ranks behind the one before it in lane {lane}"
+            before, row = row, next_in_lane(state.queue, row)
     if sorted(in_lanes) != running:
         yield f"jobs {running} run, the lanes have {sorted(in_lanes)}"
 
 
-def _order(state: State, job: int) -> tuple[int, float, int]:
-    return int(state.jobs.ints[K_LEVEL, job]), float(state.jobs.floats[J_ORDER, job]), job
+def _order(state: State, row: int) -> tuple[int, float, int]:
+    q = state.queue
+    return int(q.run_ints[row, X_LEVEL]), float(q.run_floats[row, X_ORDER]), int(q.run_ints[row, X_JOB])
 
 
 def _tenants(state: State) -> Iterator[str]:

@@ -64,6 +64,8 @@ from fairlead.kernels.columns import (
     R_STRICT,
     R_TIMERS,
     RULES,
+    RUN_FLOATS,
+    RUN_INTS,
     RUNNING,
     S_GPUS,
     T_QUOTA,
@@ -216,6 +218,8 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
             event_code=np.empty(events, np.int64),
             counter=rule,
             limit=limit,
+            run_ints=np.zeros((n + 1, RUN_INTS) if traits.preempts else (1, RUN_INTS), np.int32),
+            run_floats=np.zeros((n + 1, RUN_FLOATS) if traits.preempts else (1, RUN_FLOATS)),
             rates=np.hstack([rates.speed, rates.locality, rates.sharing]),
         ),
         log=Log(

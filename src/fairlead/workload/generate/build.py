@@ -24,6 +24,7 @@ class Scale:
     jobs: int | None
     days: float | None
     load: float | None
+    steady: bool = False  #: with what would still run from before
 
     @classmethod
     def of(
@@ -34,6 +35,7 @@ class Scale:
         gpus: int | None,
         load: float | None,
         max_gpus: int | None,
+        steady: bool,
     ) -> Scale:
         cluster = gpus or mix.cluster_gpus
         if jobs is not None and days is not None and load is not None:
@@ -46,7 +48,7 @@ class Scale:
             days = DEFAULT_DAYS
         if load is None and (jobs is None or days is None):
             load = DEFAULT_LOAD
-        return cls(cluster, min(max_gpus or cluster, cluster), jobs, days, load)
+        return cls(cluster, min(max_gpus or cluster, cluster), jobs, days, load, steady)
 
 
 @dataclass(frozen=True)
@@ -101,13 +103,17 @@ def build(rng: np.random.Generator, mix: Mix, scale: Scale) -> Trace:
     # the first and the last submission mark the span, so that the load over it is the one asked for
     submit_s[-1] = round(span_s)
     submit_s[0] = 0.0
+    if scale.steady:
+        order, submit_s, left_s = _with_residents(order, submit_s, drawn.duration_s[order], span_s)
+    else:
+        left_s = drawn.duration_s[order]
     milli = np.array(mix.sizes_milli, dtype=np.int32)
     size = drawn.size[order]
     users = sum(tenant.users for tenant in mix.tenants)
     return Trace(
         submit_s=submit_s,
         gpus=np.maximum(milli // 1000, 1)[size],
-        duration_s=drawn.duration_s[order],
+        duration_s=left_s,
         tenant=Names(drawn.tenant[order], _names("vc", len(mix.tenants))),
         user=Names(drawn.user[order], _names("user", users)),
         group=Names(drawn.group[order], tuple([f"run-{i}" for i in range(drawn.groups)])),
@@ -117,6 +123,24 @@ def build(rng: np.random.Generator, mix: Mix, scale: Scale) -> Trace:
         origin=mix.origin,
         source=mix.name,
         notes=mix.notes,
+    )
+
+
+def _with_residents(order: Longs, submit_s: Floats, duration_s: Floats, span_s: float) -> tuple[Longs, Floats, Floats]:
+    """The jobs, and before them those that would still run from before: whatever outlasts the span is taken to have been
+    submitted as long before it as well, once per span that it reaches over. So the load is the same from the first second,
+    where an empty cluster would take as long to fill as its longest jobs last."""
+    over = np.floor((submit_s + duration_s) / span_s).astype(np.int64)
+    over[over * span_s == submit_s + duration_s] -= 1
+    over = np.maximum(over, 0)
+    which = np.repeat(np.arange(len(order)), over)
+    spans = np.arange(len(which)) - np.repeat(np.cumsum(over) - over, over) + 1
+    left = submit_s[which] + duration_s[which] - spans * span_s
+    left = np.maximum(np.ceil(left), 1.0)
+    return (
+        np.concatenate([order[which], order]),
+        np.concatenate([np.zeros(len(which)), submit_s]),
+        np.concatenate([left, duration_s]),
     )
 
 

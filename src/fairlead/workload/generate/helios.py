@@ -87,7 +87,8 @@ def helios_like(
     gpus: int | None = None,
     load: float | None = None,
     max_gpus: int | None = None,
+    steady: bool = False,
 ) -> Trace:
     """SenseTime Helios, 2020: gangs of 1 to 128 GPUs, 23 tenants, half of the jobs under 4 minutes."""
     mix = _mix()
-    return build(rng, mix, Scale.of(mix, jobs, days, gpus, load, max_gpus))
+    return build(rng, mix, Scale.of(mix, jobs, days, gpus, load, max_gpus, steady))

@@ -92,6 +92,7 @@ def pai_like(
     gpus: int | None = None,
     load: float | None = None,
     max_gpus: int | None = None,
+    steady: bool = False,
     typed_share: float = 0.3,
 ) -> Trace:
     """Alibaba PAI, 2020: shares of a GPU, 1,350 users, GPU types, CPU and memory demands.
@@ -100,7 +101,7 @@ def pai_like(
     """
     if not 0 <= typed_share <= 1:
         raise InputError("typed_share must be between 0 and 1", column="typed_share", value=typed_share, accepts="0..1")
-    trace = build(rng, MIX, Scale.of(MIX, jobs, days, gpus, load, max_gpus))
+    trace = build(rng, MIX, Scale.of(MIX, jobs, days, gpus, load, max_gpus, steady))
     assert trace.gpu_share_milli is not None
     one, gang = trace.gpu_share_milli == 1000, trace.gpus > 1
     demands = np.empty((2, len(trace)), dtype=np.int64)

@@ -73,6 +73,7 @@ def philly_like(
     gpus: int | None = None,
     load: float | None = None,
     max_gpus: int | None = None,
+    steady: bool = False,
 ) -> Trace:
     """Microsoft Philly, October 2017: gangs of 1 to 64 GPUs, 12 tenants, mostly short single-GPU jobs."""
-    return build(rng, MIX, Scale.of(MIX, jobs, days, gpus, load, max_gpus))
+    return build(rng, MIX, Scale.of(MIX, jobs, days, gpus, load, max_gpus, steady))
