@@ -23,6 +23,7 @@ from fairlead.core.feasible import judge_classes
 from fairlead.core.plugs import Plugged
 from fairlead.kernels.columns import (
     C_ROOT,
+    ENDED,
     G_IDS,
     G_NEED_IDS,
     G_NEED_ROWS,
@@ -34,6 +35,7 @@ from fairlead.kernels.columns import (
     K_SCRATCH,
     K_STATE,
     N_CPU,
+    NEED_SPACE,
     Q_NOW,
     R_PREEMPTS,
     RUNNING,
@@ -41,12 +43,13 @@ from fairlead.kernels.columns import (
 )
 from fairlead.kernels.displace import displace, put_back
 from fairlead.kernels.jit import compiled_as, i8
-from fairlead.kernels.loop import ENDED, NEED_SPACE, compiled_loop
+from fairlead.kernels.loop import compiled_loop
 from fairlead.kernels.signatures import CLUSTER, FLOATS, JOB_CALL, JOBS, LOG, PLACE_CALL, QUEUE, TENANT_CALL
 from fairlead.model.cluster import ClusterSpec, parse_cluster_shape
 from fairlead.model.event import EventKind
 from fairlead.record.outcome import fold_outcome
 from fairlead.record.runs import STOPS
+from fairlead.runtime.driver import parts_for
 from fairlead.sim.jobs import job_input
 from fairlead.sim.profiles import Profile, Profiles
 from fairlead.sim.run import Run, prepare, simulate
@@ -165,10 +168,11 @@ def stops(case: Case, every: int) -> Iterator[tuple[State, Plugged]]:
     state = new_state(case.cluster, jobs, plugged.traits, case.options, case.profiles.rates(case.cluster))
     judge_classes(state, plugged)
     run_on, f, desk = compiled_loop(), plugged.plug, plugged.desk(state)
+    seldom = parts_for(plugged.traits, case.options.nodes_fail)
     while True:
         why = run_on(
             state.cluster, state.shadow, state.jobs, state.queue, state.log, desk, f.p, f.pp,
-            f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place, plugged.plan, int(state.counter[G_ROWS]) + every,
+            f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place, *seldom, plugged.plan, int(state.counter[G_ROWS]) + every,
         )  # fmt: skip
         if why == NEED_SPACE:
             state.grow_log(int(state.counter[G_NEED_ROWS]), int(state.counter[G_NEED_IDS]))

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from fairlead.kernels.columns import (
+    COMPILED_PLANNER,
     F8,
+    PLANNER,
     Cluster,
     Desk,
     JobRow,
@@ -23,7 +25,6 @@ from fairlead.kernels.columns import (
 )
 from fairlead.kernels.desk import empty_desk
 from fairlead.kernels.jit import PACKAGE, compiled_as
-from fairlead.kernels.loop import COMPILED_PLANNER, PLANNER
 from fairlead.kernels.signatures import JOB_FUNCTION, PLACE_FUNCTION, PLAN_FUNCTION, TENANT_FUNCTION
 from fairlead.model.errors import InputError
 from fairlead.model.suggest import unknown
@@ -107,12 +108,12 @@ def _no_group(tenant: TenantRow, now: float, p: F8) -> float:
 
 @cache
 def _job_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    return compiled_as(JOB_FUNCTION, cached=_ours(function))(function)
+    return compiled_as(JOB_FUNCTION, cached=_ours(function), for_python=False)(function)
 
 
 @cache
 def _tenant_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    return compiled_as(TENANT_FUNCTION, cached=_ours(function))(function)
+    return compiled_as(TENANT_FUNCTION, cached=_ours(function), for_python=False)(function)
 
 
 def _no_plan(c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float) -> float:
@@ -121,7 +122,7 @@ def _no_plan(c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float) ->
 
 @cache
 def _plan_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    return compiled_as(PLAN_FUNCTION, cached=_ours(function))(function)
+    return compiled_as(PLAN_FUNCTION, cached=_ours(function), for_python=False)(function)
 
 
 @cache

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-
 from fairlead.kernels.columns import (
     C_SHAPE,
     F8,
@@ -15,9 +12,13 @@ from fairlead.kernels.columns import (
     G_TODO,
     G_TODO_DONE,
     I4,
+    ILLEGAL_PLAN,
     K_CLASS,
     K_STATE,
+    MORE,
     N_TYPE,
+    NEED_SPACE,
+    Q_WAKE,
     R_DEMANDS,
     R_SHARES,
     RUNNING,
@@ -34,19 +35,16 @@ from fairlead.kernels.columns import (
     Jobs,
     Log,
     PlaceFunction,
+    PlanFunction,
     Plug,
     Queue,
     TenantFunction,
 )
-from fairlead.kernels.jit import compiled_as, f8, i8, in_cache, inner, int64, settle_types
+from fairlead.kernels.jit import inner, int64
 from fairlead.kernels.moves import give_back_called, hold_called, start_called, suspend
 from fairlead.kernels.nodes import all_free, change_held_called
 from fairlead.kernels.quota import within_quota
 from fairlead.kernels.ranks import leave_class_called
-from fairlead.kernels.signatures import CLUSTER, FLOATS, IDS, JOB_CALL, JOBS, LOG, PLACE_CALL, QUEUE, TENANT_CALL, TYPES
-
-#: how carry_out() ended
-CARRIED_OUT, NO_ROOM, ILLEGAL = 0, 1, 2
 
 
 @inner
@@ -87,7 +85,7 @@ def can_start(c: Cluster, j: Jobs, q: Queue, i: int, ids: I4, first: int) -> boo
 @inner
 def carry_out(c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float, f: Plug) -> int:
     """Carry out what is left of the plan on the desk. Stops at an action that has no room in the log, or that can't be done:
-    action G_TODO_DONE, a mistake in the planner."""
+    action G_TODO_DONE, a mistake in the planner. MORE where all of it is done."""
     while q.counter[G_TODO_DONE] < q.counter[G_TODO]:
         todo = q.counter[G_TODO_DONE]
         i, first = desk.todo[TODO_JOB, todo], desk.todo[TODO_IDS, todo]
@@ -95,17 +93,34 @@ def carry_out(c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float, f
         if q.counter[G_ROWS] + 1 > log.time.shape[0] or q.counter[G_IDS] + ids > log.gpu_ids.shape[0]:
             q.counter[G_NEED_ROWS] = q.counter[G_TODO] - todo
             q.counter[G_NEED_IDS] = ids
-            return NO_ROOM
+            return NEED_SPACE
         if first >= 0:
             if not can_start(c, j, q, i, desk.ids, first):
-                return ILLEGAL
+                return ILLEGAL_PLAN
             start_on(c, j, q, log, i, desk.ids, first, now, f)
         else:
             if j.ints[K_STATE, i] != RUNNING:
-                return ILLEGAL
+                return ILLEGAL_PLAN
             stop_running(c, j, q, log, i, now, desk.todo[TODO_REASON, todo], f)
         q.counter[G_TODO_DONE] += 1
-    return CARRIED_OUT
+    return MORE
+
+
+def consult(
+    c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float, plan: PlanFunction, afresh: int,
+    p: F8, pp: F8,
+    key: JobFunction, level: JobFunction, drift: JobFunction, wake: JobFunction, resets: JobFunction,
+    group: TenantFunction, place: PlaceFunction,
+) -> int:  # fmt: skip
+    """Let a compiled planner decide at this instant and carry its plan out, or what was left of it: MORE, or why not."""
+    f = Plug(p, pp, key, level, drift, wake, resets, group, place)
+    if afresh != 0:
+        q.counter[G_TODO] = 0
+        q.counter[G_TODO_DONE] = 0
+        q.limit[Q_WAKE] = plan(c, j, q, log, desk, now)
+        if q.limit[Q_WAKE] <= now:
+            return ILLEGAL_PLAN
+    return carry_out(c, j, q, log, desk, now, f)
 
 
 def act(
@@ -122,17 +137,3 @@ def act(
     else:
         start_on(c, j, q, log, i, ids, 0, now, f)
     return 0
-
-
-ACT = i8(
-    CLUSTER, JOBS, QUEUE, LOG, FLOATS, FLOATS,
-    JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, TENANT_CALL, PLACE_CALL,
-    i8, IDS, f8, i8,
-)  # fmt: skip
-
-
-@cache
-def compiled_act() -> Callable[..., int]:
-    if not in_cache(act):
-        settle_types(TYPES, "fairlead.kernels")
-    return compiled_as(ACT)(act)

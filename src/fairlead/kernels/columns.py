@@ -81,6 +81,12 @@ L_HEAD = 9  #: this row and those after it: (not by class) per lane and height, 
 SKIP_HEIGHTS = 8
 CLASS_COLUMNS = 17
 
+#: who decides, as R_PLANNED says
+PASS, PLANNER, COMPILED_PLANNER = 0, 1, 2
+
+#: why the loop came back
+ENDED, MORE, NEED_SPACE, WAKE, ILLEGAL_PLAN = 0, 1, 2, 3, 4
+
 BLOCKED_SPACE = 1
 BLOCKED_QUOTA = 2
 BLOCKED_NOW = 3  #: failed only because it may not displace what this very pass has started: tried again at the next
@@ -211,8 +217,9 @@ R_SEATS = COUNTERS + 18  #: and those by co-tenants
 R_SEAT_COUNT = COUNTERS + 19
 R_ESTIMATES = COUNTERS + 20
 R_LEVELS = COUNTERS + 21
+R_NODES_FAIL = COUNTERS + 23  #: some node fails or is repaired
 R_RISES = COUNTERS + 22  #: running jobs lose rank as time passes, so waiting ones may gain room by it
-RULES = COUNTERS + 23
+RULES = COUNTERS + 24
 
 # -- rule floats -------------------------------------------------------------------------------------------------------------
 Q_QUANTUM = 0  #: 0: none
@@ -319,6 +326,10 @@ class TenantRow(NamedTuple):
 JobFunction = Callable[[JobRow, float, F8], float]
 TenantFunction = Callable[[TenantRow, float, F8], float]
 PlaceFunction = Callable[[Cluster, int, int, int, int, F8], int]
+#: parts of the core that few runs use, see parts.py
+NodeEventFunction = Callable[..., int]
+BackfillFunction = Callable[..., int]
+ConsultFunction = Callable[..., int]
 PlanFunction = Callable[[Cluster, Jobs, Queue, Log, Desk, float], float]
 
 

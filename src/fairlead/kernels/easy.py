@@ -9,6 +9,7 @@ from fairlead.kernels.columns import (
     C_ROOT,
     C_SHAPE,
     C_TENANT,
+    F8,
     G_IDS,
     G_LISTED,
     J_EXPECT,
@@ -29,11 +30,14 @@ from fairlead.kernels.columns import (
     T_HELD,
     T_QUOTA,
     Cluster,
+    JobFunction,
     Jobs,
     Log,
+    PlaceFunction,
     Plug,
     Queue,
     Table,
+    TenantFunction,
 )
 from fairlead.kernels.decide import best_class
 from fairlead.kernels.jit import inner, int64
@@ -95,9 +99,14 @@ def reserve(shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int, now: float,
     return NEVER
 
 
-@inner
-def backfill(c: Cluster, shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int, now: float, f: Plug) -> None:
+def backfill(
+    c: Cluster, shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int, now: float,
+    p: F8, pp: F8,
+    key: JobFunction, level: JobFunction, drift: JobFunction, wake: JobFunction, resets: JobFunction,
+    group: TenantFunction, place: PlaceFunction,
+) -> int:  # fmt: skip
     """Start, in rank order behind the head, whatever fits now and does not delay it."""
+    f = Plug(p, pp, key, level, drift, wake, resets, group, place)
     copy_state(c, shadow)
     at_time = reserve(shadow, j, q, log, head, now, f)
     head_shape = q.classes[C_SHAPE, int64(j.ints[K_CLASS, head])]
@@ -144,3 +153,4 @@ def backfill(c: Cluster, shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int
             held_back += 1
     for x in range(held_back):
         enter_class_called(j, q, int64(j.ints[K_SCRATCH, x]), False)
+    return 0

@@ -11,19 +11,22 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba as _numba
 import numpy as np
 from numba import types as _types
+from numba.core import codegen as _codegen
 from numba.core import config as _config
 
 # numba types its own interface only in part
 numba: Any = _numba
 types: Any = _types
 config: Any = _config
+codegen: Any = _codegen
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,22 +70,71 @@ def _once(dispatcher: F) -> F:
     return dispatcher
 
 
-def settle_types(types_by_name: Mapping[str, Any], package: str) -> None:
-    """Compile the inner functions of a package for the types of their annotations, and for nothing else.
+def settle_types(types_by_name: Mapping[str, Any], root: Callable[..., Any]) -> None:
+    """Compile the inner functions that `root` calls, and those that they call, for the types of their annotations and for
+    nothing else.
 
     Left to itself, numba compiles a function anew for every literal and every integer width it is called with, and a
     first run takes nearly twice as long.
     """
     if DISABLED:
         return
+    wanted = _called_by(root)
     for dispatcher in _ONCE:
         function = dispatcher.py_func
-        if not function.__module__.startswith(package) or dispatcher.signatures:
+        if dispatcher not in wanted or dispatcher.signatures:
             continue
         names = [function.__annotations__[a] for a in function.__code__.co_varnames[: function.__code__.co_argcount]]
         if all(name in types_by_name for name in names):
-            dispatcher.compile(tuple(types_by_name[name] for name in names))
+            with _linked_only():
+                dispatcher.compile(tuple(types_by_name[name] for name in names))
             dispatcher.disable_compile()
+
+
+@contextmanager
+def _linked_only() -> Iterator[None]:
+    """Compile inner functions without making machine code: they run only as part of what calls them, whose machine code has
+    a copy. Theirs would be a fifth of the time of a first run. Where numba's inside has changed, it is made after all."""
+    library, engine = codegen.JITCodeLibrary, codegen.JITCPUCodegen
+    names = ("_finalize_final_module", "_finalize_dynamic_globals", "_verify_declare_only_symbols")
+    if not all(hasattr(library, name) for name in names) or not hasattr(engine, "set_env"):
+        yield
+        return
+    finalize, set_env = library._finalize_final_module, engine.set_env
+
+    def link_only(self: Any) -> None:
+        # somebody else may call what has a wrapper; and what comes from the cache has its machine code already
+        wrapped = any(one.name.startswith(("_ZN7cpython", "cfunc.")) for one in self._final_module.functions)
+        if wrapped or getattr(self, "_compiled_object", None) is not None:
+            finalize(self)
+            return
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+    def set_env_if_there(self: Any, name: str, env: Any) -> None:
+        if self._engine.get_global_value_address(name) != 0:
+            set_env(self, name, env)
+
+    library._finalize_final_module, engine.set_env = link_only, set_env_if_there
+    try:
+        yield
+    finally:
+        library._finalize_final_module, engine.set_env = finalize, set_env
+
+
+def _called_by(root: Callable[..., Any]) -> set[Any]:
+    """The compiled functions that a function may call, directly or not."""
+    found: set[Any] = set()
+    to_see = [root]
+    while to_see:
+        function = to_see.pop()
+        for name in function.__code__.co_names:
+            value: Any = function.__globals__.get(name)
+            if hasattr(value, "py_func") and value not in found:
+                found.add(value)
+                to_see.append(value.py_func)
+    return found
 
 
 def compiled(function: F) -> F:
@@ -113,8 +165,9 @@ def called(function: F) -> F:
     return inner(getattr(function, "py_func", function))
 
 
-def compiled_as(signature: Any, *, cached: bool = True) -> Callable[[F], F]:
-    """Compile for one signature, so that the function can be handed to compiled code as a value.
+def compiled_as(signature: Any, *, cached: bool = True, for_python: bool = True) -> Callable[[F], F]:
+    """Compile for one signature, so that the function can be handed to compiled code as a value; where it is called from
+    Python as well, that takes a wrapper.
 
     A user's own file is not cached: what it imports could change without numba seeing it.
     """
@@ -122,7 +175,8 @@ def compiled_as(signature: Any, *, cached: bool = True) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         if DISABLED:
             return function
-        result: F = numba.njit(signature, **_OPTIONS, cache=cached)(function)
+        with _linked_only():
+            result: F = numba.njit(signature, **_OPTIONS, cache=cached, no_cpython_wrapper=not for_python)(function)
         return result
 
     return decorate

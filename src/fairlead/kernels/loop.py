@@ -6,15 +6,15 @@ import math
 from collections.abc import Callable
 from functools import cache
 
-from fairlead.kernels.apply import CARRIED_OUT, NO_ROOM, carry_out
 from fairlead.kernels.columns import (
     C_REASON,
     C_SHAPE,
+    COMPILED_PLANNER,
+    ENDED,
     F8,
     G_AGAIN,
     G_EVENTS,
     G_IDS,
-    G_LISTED,
     G_LIVE,
     G_NEED_IDS,
     G_NEED_ROWS,
@@ -33,14 +33,11 @@ from fairlead.kernels.columns import (
     J_TIMER,
     K_ALLOC,
     K_CLASS,
-    K_RUNLIST,
-    K_SCRATCH,
     K_STATE,
-    N_TURNS,
-    N_UP,
+    MORE,
+    NEED_SPACE,
     NEVER,
-    Q_MTBF,
-    Q_MTTR,
+    PLANNER,
     Q_NOW,
     Q_QUANTUM,
     Q_RANKS_AT,
@@ -51,17 +48,18 @@ from fairlead.kernels.columns import (
     R_PLANNED,
     R_PREEMPTS,
     R_RISES,
-    R_SEED,
     R_STRICT,
     R_TIMERS,
-    S_GPUS,
-    U_NODE,
     WAITING,
+    WAKE,
+    BackfillFunction,
     Cluster,
+    ConsultFunction,
     Desk,
     JobFunction,
     Jobs,
     Log,
+    NodeEventFunction,
     PlaceFunction,
     PlanFunction,
     Plug,
@@ -69,52 +67,42 @@ from fairlead.kernels.columns import (
     TenantFunction,
 )
 from fairlead.kernels.decide import refresh_running, refresh_waiting, reopen_spared, tick_lanes, walk
-from fairlead.kernels.easy import backfill
 from fairlead.kernels.events import (
     END,
-    NODE_DOWN,
-    NODE_UP,
     TIMER,
     UNDERWAY,
-    code_of,
     holds,
     id_of,
     kind_of,
     pop_event,
-    push_event_called,
 )
-from fairlead.kernels.jit import compiled, compiled_as, hot, i8, in_cache, inner, int64, settle_types
+from fairlead.kernels.jit import compiled_as, hot, i8, in_cache, inner, int64, settle_types
 from fairlead.kernels.lanes import enter_lane, leave_lane
 from fairlead.kernels.moves import (
-    NODE_DOWN_ROW,
-    NODE_UP_ROW,
     arrive,
     drop_timer,
     end,
-    kill,
     refuse,
-    reopen,
     reopen_all,
     reopen_around_called,
     rerank,
     set_timer,
-    write_row,
 )
-from fairlead.kernels.nodes import set_up
 from fairlead.kernels.ranks import (
     enter_class_called,
     job_row,
     leave_class_called,
 )
-from fairlead.kernels.rng import uniform
-from fairlead.kernels.scratch import heap_scratch, pop_scratch
 from fairlead.kernels.signatures import (
+    BACKFILL_CALL,
     CLUSTER,
+    CONSULT_CALL,
     DESK,
     FLOATS,
     JOB_CALL,
     JOBS,
     LOG,
+    NODE_EVENT_CALL,
     PLACE_CALL,
     PLAN_CALL,
     QUEUE,
@@ -123,12 +111,6 @@ from fairlead.kernels.signatures import (
 )
 
 NOT_ENOUGH_FREE = 10  # model.reason.Reason.NOT_ENOUGH_FREE
-
-#: who decides, as R_PLANNED says
-PASS, PLANNER, COMPILED_PLANNER = 0, 1, 2
-
-#: why run_on() came back
-ENDED, MORE, NEED_SPACE, WAKE, ILLEGAL_PLAN = 0, 1, 2, 3, 4
 
 
 @hot
@@ -171,51 +153,6 @@ def room_for_instant(c: Cluster, j: Jobs, q: Queue, log: Log, t: float) -> bool:
     return False
 
 
-@compiled
-def draw_turn(c: Cluster, q: Queue, n: int, now: float, mean: float, code: int) -> None:
-    """Draw when node n fails or is repaired next, in whole seconds."""
-    if mean <= 0.0:
-        return
-    turn = c.node[N_TURNS, n]
-    c.node[N_TURNS, n] = turn + 1
-    gap = -math.log(1.0 - uniform(q.counter[R_SEED], n, turn, 1000)) * mean
-    push_event_called(q, now + math.floor(gap) + 1.0, code_of(code, n, 0))
-
-
-@inner
-def node_down(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, now: float, f: Plug) -> None:
-    if c.node[N_UP, n] == 0:
-        return
-    set_up(c, n, False)
-    write_row(log, q, now, NODE_DOWN_ROW, n, 0)
-    hit = 0
-    for r in range(q.counter[G_LISTED]):
-        i = int64(j.ints[K_RUNLIST, r])
-        at = int64(j.ints[K_ALLOC, i])
-        gpus = c.shape[S_GPUS, q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])]]
-        touched = gpus == 0 and log.gpu_ids[at] == -1 - n
-        for g in range(at, at + gpus):
-            touched = touched or c.gpu[U_NODE, log.gpu_ids[g]] == n
-        if touched:
-            j.ints[K_SCRATCH, hit] = i
-            hit += 1
-    heap_scratch(j, hit, now, False)
-    while hit > 0:
-        kill(c, j, q, log, pop_scratch(j, hit, now, False), n, now, f)
-        hit -= 1
-    draw_turn(c, q, n, now, q.limit[Q_MTTR], NODE_UP)
-
-
-@inner
-def node_up(c: Cluster, j: Jobs, q: Queue, log: Log, n: int, now: float, f: Plug) -> None:
-    if c.node[N_UP, n] != 0:
-        return
-    set_up(c, n, True)
-    write_row(log, q, now, NODE_UP_ROW, n, 0)
-    reopen(c, j, q, n)
-    draw_turn(c, q, n, now, q.limit[Q_MTBF], NODE_DOWN)
-
-
 @inner
 def timer(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) -> None:
     """The moment the policy asked for: the job's rank is taken anew, its service forgotten where the policy says so."""
@@ -247,7 +184,7 @@ def underway(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None
 
 
 @hot
-def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> bool:
+def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug, node_event: NodeEventFunction) -> bool:
     """Everything that happens at this instant, in its fixed order, before anything is decided; was there anything?"""
     real = q.limit[Q_QUANTUM] > 0.0
     while q.counter[G_EVENTS] > 0 and q.event_time[0] == now and kind_of(q.event_code[0]) < TIMER:
@@ -268,10 +205,11 @@ def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> bool
         q.counter[G_SEEN] += 1
         if kind == END:
             end(c, j, q, log, i, now, f)
-        elif kind == NODE_DOWN:
-            node_down(c, j, q, log, i, now, f)
         else:
-            node_up(c, j, q, log, i, now, f)
+            node_event(
+                c, j, q, log, kind, i, now,
+                f.p, f.pp, f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place,
+            )  # fmt: skip
     n = j.floats.shape[1]
     i = q.counter[G_NEXT]
     while i < n and j.submit[i] == now:
@@ -295,23 +233,6 @@ def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> bool
         elif not fine:
             q.counter[G_STALE] -= 1
     return real
-
-
-@inner
-def consult(
-    c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float, plan: PlanFunction, f: Plug, afresh: bool
-) -> int:
-    """Let the compiled planner decide at this instant and carry its plan out, or what was left of it: MORE, or why not."""
-    if afresh:
-        q.counter[G_TODO] = 0
-        q.counter[G_TODO_DONE] = 0
-        q.limit[Q_WAKE] = plan(c, j, q, log, desk, now)
-        if q.limit[Q_WAKE] <= now:
-            return ILLEGAL_PLAN
-    outcome = carry_out(c, j, q, log, desk, now, f)
-    if outcome == CARRIED_OUT:
-        return MORE
-    return NEED_SPACE if outcome == NO_ROOM else ILLEGAL_PLAN
 
 
 @inner
@@ -358,15 +279,18 @@ def run_on(
     c: Cluster, shadow: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk,
     p: F8, pp: F8,
     key: JobFunction, level: JobFunction, drift: JobFunction, wake: JobFunction, resets: JobFunction,
-    group: TenantFunction, place: PlaceFunction, plan: PlanFunction,
+    group: TenantFunction, place: PlaceFunction,
+    node_event: NodeEventFunction, backfill: BackfillFunction, consult: ConsultFunction, plan: PlanFunction,
     stop_row: int,
 ) -> int:  # fmt: skip
     """Run until the log has `stop_row` rows (MORE), needs more room (NEED_SPACE), a planner must decide (WAKE) or all is
     over (ENDED); a compiled planner's plan that can't be carried out ends it too (ILLEGAL_PLAN). Called again, it goes on
-    where it stopped."""
+    where it stopped. `node_event`, `backfill` and `consult` are the parts of the core that few runs use, see parts.py."""
     f = Plug(p, pp, key, level, drift, wake, resets, group, place)
     if q.counter[G_TODO_DONE] < q.counter[G_TODO]:
-        outcome = consult(c, j, q, log, desk, q.limit[Q_NOW], plan, f, False)
+        outcome = consult(
+            c, j, q, log, desk, q.limit[Q_NOW], plan, 0, p, pp, key, level, drift, wake, resets, group, place
+        )
         if outcome != MORE:
             return outcome
     while True:
@@ -386,13 +310,13 @@ def run_on(
         q.limit[Q_NOW] = now
         if q.limit[Q_QUANTUM] == 0.0:
             q.limit[Q_RANKS_AT] = now
-        real = happen(c, j, q, log, now, f)
+        real = happen(c, j, q, log, now, f, node_event)
         if q.counter[R_PLANNED] == PLANNER:
             return WAKE
         if q.counter[R_PLANNED] == COMPILED_PLANNER:
             if not real and now < q.limit[Q_WAKE]:
                 continue
-            outcome = consult(c, j, q, log, desk, now, plan, f, True)
+            outcome = consult(c, j, q, log, desk, now, plan, 1, p, pp, key, level, drift, wake, resets, group, place)
             if outcome != MORE:
                 return outcome
             continue
@@ -405,13 +329,14 @@ def run_on(
         if q.counter[G_READY] != 0 or q.counter[R_EASY] != 0:
             head = walk(c, j, q, log, now, f)
             if head >= 0 and q.counter[R_EASY] != 0 and q.counter[R_STRICT] == 0:
-                backfill(c, shadow, j, q, log, head, now, f)
+                backfill(c, shadow, j, q, log, head, now, p, pp, key, level, drift, wake, resets, group, place)
             q.counter[G_READY] = 0
 
 
 RUN_ON = i8(
     CLUSTER, CLUSTER, JOBS, QUEUE, LOG, DESK, FLOATS, FLOATS,
-    JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, TENANT_CALL, PLACE_CALL, PLAN_CALL, i8,
+    JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, TENANT_CALL, PLACE_CALL,
+    NODE_EVENT_CALL, BACKFILL_CALL, CONSULT_CALL, PLAN_CALL, i8,
 )  # fmt: skip
 
 
@@ -419,7 +344,7 @@ RUN_ON = i8(
 def compiled_loop() -> Callable[..., int]:
     """run_on, compiled for every policy and placer at once; from the cache where it has been before."""
     if not in_cache(run_on):
-        settle_types(TYPES, "fairlead.kernels")
+        settle_types(TYPES, run_on)
     return compiled_as(RUN_ON)(run_on)
 
 

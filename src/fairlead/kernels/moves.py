@@ -102,7 +102,7 @@ from fairlead.kernels.columns import (
 from fairlead.kernels.events import TIMER, UNDERWAY, code_of, outdate, push_event_called
 from fairlead.kernels.jit import called, hot, inner, int64
 from fairlead.kernels.lanes import enter_lane, free_row, key_now, leave_lane, take_row
-from fairlead.kernels.nodes import change_held
+from fairlead.kernels.nodes import change_held, moved
 from fairlead.kernels.ranks import (
     begun,
     bring_use_up,
@@ -214,36 +214,13 @@ def start_cost(j: Jobs, q: Queue, i: int) -> float:
     return q.limit[Q_START_COST]
 
 
-@inner
-def held_within(c: Cluster, log: Log, a: int, b: int, gpus: int) -> bool:
-    """Whether every node of the ids at log.gpu_ids[a:] is one of those at log.gpu_ids[b:]."""
-    for x in range(a, a + gpus):
-        n = c.gpu[U_NODE, log.gpu_ids[x]]
-        if x > a and c.gpu[U_NODE, log.gpu_ids[x - 1]] == n:
-            continue
-        found = False
-        for y in range(b, b + gpus):
-            found = found or c.gpu[U_NODE, log.gpu_ids[y]] == n
-        if not found:
-            return False
-    return True
-
-
-@inner
-def moved(c: Cluster, log: Log, a: int, b: int, gpus: int) -> bool:
-    """Whether the ids at log.gpu_ids[a:] and [b:] are on different sets of nodes."""
-    if gpus == 0:
-        return log.gpu_ids[a] != log.gpu_ids[b]
-    return not (held_within(c, log, a, b, gpus) and held_within(c, log, b, a, gpus))
-
-
 @hot
 def start(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, at: int, written: int, f: Plug) -> None:
     """Job i, no longer in its class, runs on the ids at log.gpu_ids[at:], already taken and held."""
     k = int64(j.ints[K_CLASS, i])
     s = q.classes[C_SHAPE, k]
     q.counter[G_IDS] = at + written
-    if j.ints[K_RESUMES, i] != 0 and moved(c, log, int64(j.ints[K_ALLOC, i]), at, c.shape[S_GPUS, s]):
+    if j.ints[K_RESUMES, i] != 0 and moved(c, log.gpu_ids, int64(j.ints[K_ALLOC, i]), at, c.shape[S_GPUS, s]):
         q.counter[G_MOVES] += 1
     j.ints[K_ALLOC, i] = at
     j.ints[K_STATE, i] = RUNNING

@@ -203,6 +203,29 @@ def all_free(c: Cluster, s: int, ids: I4, at: int, demands: bool) -> bool:
     return True
 
 
+@inner
+def held_within(c: Cluster, ids: I4, a: int, b: int, gpus: int) -> bool:
+    """Whether every node of the ids at ids[a:] is one of those at ids[b:]."""
+    for x in range(a, a + gpus):
+        n = c.gpu[U_NODE, ids[x]]
+        if x > a and c.gpu[U_NODE, ids[x - 1]] == n:
+            continue
+        found = False
+        for y in range(b, b + gpus):
+            found = found or c.gpu[U_NODE, ids[y]] == n
+        if not found:
+            return False
+    return True
+
+
+@inner
+def moved(c: Cluster, ids: I4, a: int, b: int, gpus: int) -> bool:
+    """Whether the ids at ids[a:] and [b:] are on different sets of nodes."""
+    if gpus == 0:
+        return ids[a] != ids[b]
+    return not (held_within(c, ids, a, b, gpus) and held_within(c, ids, b, a, gpus))
+
+
 # for callers that run seldom
 change_held_called = called(change_held)
 take_pick_called = called(take_pick)

@@ -67,7 +67,17 @@ TENANT_CALL = function_type(TENANT_FUNCTION)
 PLACE_CALL = function_type(PLACE_FUNCTION)
 PLAN_CALL = function_type(PLAN_FUNCTION)
 
-PLUG = named_tuple(Plug, FLOATS, FLOATS, *[JOB_CALL] * 5, TENANT_CALL, PLACE_CALL)
+#: a policy and a placer, one after another
+PLUGGED = (FLOATS, FLOATS, *[JOB_CALL] * 5, TENANT_CALL, PLACE_CALL)
+PLUG = named_tuple(Plug, *PLUGGED)
+
+# the parts of the core that few runs use, see parts.py
+NODE_EVENT_FUNCTION = i8(CLUSTER, JOBS, QUEUE, LOG, i8, i8, f8, *PLUGGED)
+BACKFILL_FUNCTION = i8(CLUSTER, CLUSTER, JOBS, QUEUE, LOG, i8, f8, *PLUGGED)
+CONSULT_FUNCTION = i8(CLUSTER, JOBS, QUEUE, LOG, DESK, f8, PLAN_CALL, i8, *PLUGGED)
+NODE_EVENT_CALL = function_type(NODE_EVENT_FUNCTION)
+BACKFILL_CALL = function_type(BACKFILL_FUNCTION)
+CONSULT_CALL = function_type(CONSULT_FUNCTION)
 
 #: what the annotations of kernel functions mean; arrays of two dimensions have no name and stay with numba
 TYPES = {
@@ -78,6 +88,7 @@ TYPES = {
     "Desk": DESK,
     "Plug": PLUG,
     "PlanFunction": PLAN_CALL,
+    "NodeEventFunction": NODE_EVENT_CALL,
     "F8": FLOATS,
     "I4": IDS,
     "I8": type_of(_I8),

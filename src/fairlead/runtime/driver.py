@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fairlead.core.plugs import Plugged
+from fairlead.kernels import parts
 from fairlead.kernels.columns import (
+    COMPILED_PLANNER,
+    ENDED,
     G_LIVE,
     G_NEED_IDS,
     G_NEED_ROWS,
     G_ROWS,
+    ILLEGAL_PLAN,
+    NEED_SPACE,
+    R_NODES_FAIL,
+    WAKE,
 )
-from fairlead.kernels.loop import ENDED, ILLEGAL_PLAN, NEED_SPACE, WAKE, compiled_loop
+from fairlead.kernels.loop import compiled_loop
 from fairlead.runtime.planning import consult, illegal
+from fairlead.state.rules import Traits
 from fairlead.state.state import State
 
 #: rows between two looks from outside: often enough for a progress bar, seldom enough to cost nothing
@@ -22,17 +30,27 @@ STRIDE = 1 << 17
 Watch = Callable[[int, int, State], None]
 
 
+def parts_for(traits: Traits, nodes_fail: bool) -> tuple[Callable[..., int], ...]:
+    """The parts of the core that few runs use, or what stands for them where this one does not."""
+    return (
+        parts.node_event(nodes_fail),
+        parts.backfill(traits.easy),
+        parts.consult(traits.planned == COMPILED_PLANNER),
+    )
+
+
 def drive(state: State, plugged: Plugged, watch: Watch | None = None) -> None:
     """Run until every job has ended or been refused."""
     run_on = compiled_loop()
     f, desk = plugged.plug, plugged.desk(state)
+    seldom = parts_for(plugged.traits, bool(state.counter[R_NODES_FAIL]))
     total = len(state.input)
     while True:
         stop = int(state.counter[G_ROWS]) + STRIDE
         stop -= stop % STRIDE  # the same rows in every run, whatever made the core come back
         why = run_on(
             state.cluster, state.shadow, state.jobs, state.queue, state.log, desk, f.p, f.pp,
-            f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place, plugged.plan, stop,
+            f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place, *seldom, plugged.plan, stop,
         )  # fmt: skip
         if why == NEED_SPACE:
             state.grow_log(int(state.counter[G_NEED_ROWS]), int(state.counter[G_NEED_IDS]))
@@ -47,4 +65,4 @@ def drive(state: State, plugged: Plugged, watch: Watch | None = None) -> None:
             return
 
 
-__all__ = ["STRIDE", "Watch", "drive"]
+__all__ = ["STRIDE", "Watch", "drive", "parts_for"]

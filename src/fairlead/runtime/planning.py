@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 
 from fairlead.core.plugs import Plugged
-from fairlead.kernels.apply import compiled_act
+from fairlead.kernels import parts
 from fairlead.kernels.columns import (
     C_SHAPE,
     G_EVENTS,
@@ -206,7 +206,7 @@ def apply(state: State, plugged: Plugged, action: Action, now: float) -> None:
 
 def _act(state: State, plugged: Plugged, job: int, ids: I4, now: float, reason: int) -> None:
     f = plugged.plug
-    compiled_act()(
+    parts.act()(
         state.cluster, state.jobs, state.queue, state.log, f.p, f.pp,
         f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place,
         job, ids, now, reason,

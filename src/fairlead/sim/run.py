@@ -36,7 +36,7 @@ from fairlead.model.cluster import ClusterSpec
 from fairlead.policy.base import History
 from fairlead.record.digest import RowDigest
 from fairlead.record.journal import JobTable, Journal, Outcome
-from fairlead.runtime.driver import drive
+from fairlead.runtime.driver import drive, parts_for
 from fairlead.sim.jobs import job_input
 from fairlead.sim.profiles import Profiles
 from fairlead.state.rules import Options
@@ -63,12 +63,15 @@ class Run:
     state: State = field(repr=False)
 
 
-def prepare(policy: str, placer: str, trace: Trace, spec: ClusterSpec) -> tuple[Plugged, float]:
+def prepare(
+    policy: str, placer: str, trace: Trace, spec: ClusterSpec, options: Options | None = None
+) -> tuple[Plugged, float]:
     """Everything compiled, and the seconds that took."""
     started = time.perf_counter()
     history = History(gpus=trace.gpus.astype(np.float64), duration_s=trace.duration_s)
     plugged = plug_in(parse_choice(policy), parse_choice(placer), history, spec.levels)
     compiled_loop()
+    parts_for(plugged.traits, options is not None and options.nodes_fail)
     return plugged, time.perf_counter() - started
 
 
@@ -82,7 +85,7 @@ def simulate(
     progress: Progress | None = None,
 ) -> Run:
     options, profiles = options or Options(), profiles or Profiles()
-    plugged, compile_s = prepare(policy, placer, trace, spec)
+    plugged, compile_s = prepare(policy, placer, trace, spec, options)
     started = time.perf_counter()
     jobs = job_input(trace, spec, profiles, estimates=plugged.uses_estimates)
     state = new_state(spec, jobs, plugged.traits, options, profiles.rates(spec))

@@ -26,6 +26,10 @@ class Options:
     node_mttr_s: float = 0.0
     node_events: tuple[tuple[float, int, bool], ...] = ()  #: (time, node, up)
 
+    @property
+    def nodes_fail(self) -> bool:
+        return bool(self.node_events) or self.node_mtbf_s > 0
+
 
 @dataclass(frozen=True)
 class Rates:

@@ -49,6 +49,7 @@ from fairlead.kernels.columns import (
     R_GROUPED,
     R_LEVELS,
     R_LISTED,
+    R_NODES_FAIL,
     R_OWNERS,
     R_PLANNED,
     R_PREEMPTS,
@@ -79,7 +80,7 @@ from fairlead.kernels.columns import (
     Queue,
 )
 from fairlead.kernels.events import NODE_DOWN, NODE_UP, code_of, push_event
-from fairlead.kernels.loop import draw_turn
+from fairlead.kernels.failures import draw_turn
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
 from fairlead.state.cluster import copy_of, lay_out, totals
@@ -166,8 +167,7 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     shares = traits.gpu_parts or jobs.share_milli is not None
     drifts = traits.drifts and not uneven
     looks_again = traits.preempts and traits.changes != 0 and not drifts
-    fails = bool(options.node_events) or options.node_mtbf_s > 0
-    listed = traits.easy or looks_again or fails or traits.planned != 0
+    listed = traits.easy or looks_again or options.nodes_fail or traits.planned != 0
 
     rule = np.zeros(RULES, np.int64)
     rule[G_LIVE] = len(jobs)
@@ -183,6 +183,7 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     rule[R_OWNERS] = traits.owners or (traits.preempts and traits.fewest_nodes and not shares)
     rule[R_RETRIES], rule[R_SEED], rule[R_RATES] = options.retries, options.seed, uneven
     rule[R_PLANNED], rule[R_LISTED], rule[R_LEVELS] = traits.planned, listed, traits.levels
+    rule[R_NODES_FAIL] = options.nodes_fail
     rule[R_ESTIMATES] = jobs.estimate_s is not None
     rule[R_RISES] = drifts and traits.rises
     lanes = layout.shape.shape[1] + 2
