@@ -164,11 +164,12 @@ def stops(case: Case, every: int) -> Iterator[tuple[State, Plugged]]:
     jobs = job_input(case.trace, case.cluster, case.profiles, estimates=plugged.uses_estimates)
     state = new_state(case.cluster, jobs, plugged.traits, case.options, case.profiles.rates(case.cluster))
     judge_classes(state, plugged)
-    run_on, f = compiled_loop(), plugged.plug
+    run_on, f, desk = compiled_loop(), plugged.plug, plugged.desk(state)
     while True:
         why = run_on(
-            state.cluster, state.shadow, state.jobs, state.queue, state.log, f.p, f.pp,
-            f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place, int(state.counter[G_ROWS]) + every,
+            state.cluster, state.shadow, state.jobs, state.queue, state.log, desk, f.p, f.pp,
+            f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place, plugged.plan,
+            int(state.counter[G_ROWS]) + every,
         )  # fmt: skip
         if why == NEED_SPACE:
             state.grow_log(int(state.counter[G_NEED_ROWS]), int(state.counter[G_NEED_IDS]))

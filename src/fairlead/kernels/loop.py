@@ -39,6 +39,7 @@ from fairlead.kernels.columns import (
     N_TURNS,
     N_UP,
     NEVER,
+    Q_LEARN,
     Q_MTBF,
     Q_MTTR,
     Q_NOW,
@@ -48,8 +49,10 @@ from fairlead.kernels.columns import (
     R_CHANGES,
     R_DRIFTS,
     R_EASY,
+    R_FORECASTS,
     R_PLANNED,
     R_PREEMPTS,
+    R_QUEUES,
     R_RISES,
     R_SEED,
     R_STRICT,
@@ -83,6 +86,7 @@ from fairlead.kernels.events import (
     pop_event,
     push_event_called,
 )
+from fairlead.kernels.forecast import forecast, learn
 from fairlead.kernels.jit import compiled, compiled_as, hot, i8, in_cache, inner, int64, settle_types
 from fairlead.kernels.lanes import enter_lane, leave_lane
 from fairlead.kernels.moves import (
@@ -101,6 +105,7 @@ from fairlead.kernels.moves import (
     write_row,
 )
 from fairlead.kernels.nodes import set_up
+from fairlead.kernels.queues import walk_queues
 from fairlead.kernels.ranks import (
     enter_class_called,
     job_row,
@@ -128,7 +133,7 @@ NOT_ENOUGH_FREE = 10  # model.reason.Reason.NOT_ENOUGH_FREE
 PASS, PLANNER, COMPILED_PLANNER = 0, 1, 2
 
 #: why run_on() came back
-ENDED, MORE, NEED_SPACE, WAKE, ILLEGAL_PLAN = 0, 1, 2, 3, 4
+ENDED, MORE, NEED_SPACE, WAKE, ILLEGAL_PLAN, LEARN = 0, 1, 2, 3, 4, 5
 
 
 @hot
@@ -247,7 +252,7 @@ def underway(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None
 
 
 @hot
-def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> bool:
+def happen(c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float, f: Plug) -> bool:
     """Everything that happens at this instant, in its fixed order, before anything is decided; was there anything?"""
     real = q.limit[Q_QUANTUM] > 0.0
     while q.counter[G_EVENTS] > 0 and q.event_time[0] == now and kind_of(q.event_code[0]) < TIMER:
@@ -268,6 +273,8 @@ def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> bool
         q.counter[G_SEEN] += 1
         if kind == END:
             end(c, j, q, log, i, now, f)
+            if q.counter[R_FORECASTS] != 0:
+                learn(j, q, desk, i, now)
         elif kind == NODE_DOWN:
             node_down(c, j, q, log, i, now, f)
         else:
@@ -281,6 +288,8 @@ def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> bool
         if reason != 0:
             refuse(log, j, q, i, now, reason)
         else:
+            if q.counter[R_FORECASTS] != 0:
+                forecast(c, j, q, desk, i)
             arrive(c, j, q, i, now, f)
         i += 1
     q.counter[G_NEXT] = i
@@ -362,8 +371,8 @@ def run_on(
     stop_row: int,
 ) -> int:  # fmt: skip
     """Run until the log has `stop_row` rows (MORE), needs more room (NEED_SPACE), a planner must decide (WAKE) or all is
-    over (ENDED); a compiled planner's plan that can't be carried out ends it too (ILLEGAL_PLAN). Called again, it goes on
-    where it stopped."""
+    over (ENDED), or stop before an instant for the model of durations to be trained (LEARN); a compiled planner's plan that
+    can't be carried out ends it too (ILLEGAL_PLAN). Called again, it goes on where it stopped."""
     f = Plug(p, pp, key, level, drift, wake, resets, group, place)
     if q.counter[G_TODO_DONE] < q.counter[G_TODO]:
         outcome = consult(c, j, q, log, desk, q.limit[Q_NOW], plan, f, False)
@@ -381,12 +390,15 @@ def run_on(
                 return WAKE
             refuse_rest(log, j, q, q.limit[Q_NOW])
             return ENDED
+        if q.counter[R_FORECASTS] != 0 and now >= q.limit[Q_LEARN]:
+            q.limit[Q_LEARN] = now
+            return LEARN
         if not room_for_instant(c, j, q, log, now):
             return NEED_SPACE
         q.limit[Q_NOW] = now
         if q.limit[Q_QUANTUM] == 0.0:
             q.limit[Q_RANKS_AT] = now
-        real = happen(c, j, q, log, now, f)
+        real = happen(c, j, q, log, desk, now, f)
         if q.counter[R_PLANNED] == PLANNER:
             return WAKE
         if q.counter[R_PLANNED] == COMPILED_PLANNER:
@@ -402,7 +414,9 @@ def run_on(
             reopen_spared(q)
         if q.counter[R_CHANGES] != 0:
             bring_ranks_up(c, j, q, now, f)
-        if q.counter[G_READY] != 0 or q.counter[R_EASY] != 0:
+        if q.counter[R_QUEUES] != 0:
+            walk_queues(c, j, q, log, now, f)
+        elif q.counter[G_READY] != 0 or q.counter[R_EASY] != 0:
             head = walk(c, j, q, log, now, f)
             if head >= 0 and q.counter[R_EASY] != 0 and q.counter[R_STRICT] == 0:
                 backfill(c, shadow, j, q, log, head, now, f)

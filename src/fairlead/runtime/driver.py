@@ -10,8 +10,10 @@ from fairlead.kernels.columns import (
     G_NEED_IDS,
     G_NEED_ROWS,
     G_ROWS,
+    Q_LEARN,
+    Desk,
 )
-from fairlead.kernels.loop import ENDED, ILLEGAL_PLAN, NEED_SPACE, WAKE, compiled_loop
+from fairlead.kernels.loop import ENDED, ILLEGAL_PLAN, LEARN, NEED_SPACE, WAKE, compiled_loop
 from fairlead.runtime.planning import consult, illegal
 from fairlead.state.state import State
 
@@ -39,12 +41,25 @@ def drive(state: State, plugged: Plugged, watch: Watch | None = None) -> None:
         elif why == WAKE:
             assert plugged.planner is not None
             consult(state, plugged)
+        elif why == LEARN:
+            train(state, plugged, desk)
         elif why == ILLEGAL_PLAN:
             raise illegal(state, plugged, desk)
-        if watch is not None and why != WAKE:
+        if watch is not None and why not in (WAKE, LEARN):
             watch(total - int(state.counter[G_LIVE]), total, state)
         if why == ENDED:
             return
+
+
+def train(state: State, plugged: Plugged, desk: Desk) -> None:
+    """The core has reached a moment at which the model of durations is trained: do that, and say when to do it next."""
+    assert plugged.forecaster is not None
+    plugged.forecaster.train(state.log, int(state.counter[G_ROWS]), desk)
+    every_s, limit = plugged.forecaster.retrain_s, state.queue.limit
+    turn = limit[Q_LEARN] // every_s + 1
+    while turn * every_s <= limit[Q_LEARN]:
+        turn += 1
+    limit[Q_LEARN] = turn * every_s
 
 
 __all__ = ["STRIDE", "Watch", "drive"]

@@ -7,8 +7,10 @@ import numpy as np
 from fairlead.kernels.columns import (
     F8,
     I4,
+    WHOLE,
 )
 from fairlead.model.cluster import ClusterSpec
+from fairlead.policy.forecast import Labels
 from fairlead.sim.profiles import Profiles
 from fairlead.state.cluster import gpu_types
 from fairlead.state.jobs import NO_SUCH_TYPE, JobInput
@@ -31,8 +33,20 @@ def job_input(trace: Trace, spec: ClusterSpec, profiles: Profiles, *, estimates:
         estimate_s=_estimates(trace) if estimates else None,
         profile=profiles.numbers(trace.profile),
         skew_milli=profiles.skews(trace.profile),
+        efficiency_milli=profiles.efficiencies(trace.profile),
         gpu_memory_gib=None if trace.gpu_memory_mib is None else trace.gpu_memory_mib / 1024.0,
     )
+
+
+def labels_of(trace: Trace) -> Labels:
+    """What a model of durations may look at: all of it is known when a job is submitted."""
+    shares = trace.gpu_share_milli
+    milli = trace.gpus * (WHOLE if shares is None else shares)
+    return Labels(milli.astype(np.int32), *(_codes(column) for column in (trace.tenant, trace.user, trace.group)))
+
+
+def _codes(column: Names | None) -> I4 | None:
+    return None if column is None else column.codes
 
 
 def _shares(trace: Trace) -> I4 | None:

@@ -36,7 +36,7 @@ from fairlead.policy.base import History
 from fairlead.record.digest import RowDigest
 from fairlead.record.journal import JobTable, Journal, Outcome
 from fairlead.runtime.driver import drive
-from fairlead.sim.jobs import job_input
+from fairlead.sim.jobs import job_input, labels_of
 from fairlead.sim.profiles import Profiles
 from fairlead.state.rules import Options
 from fairlead.state.state import State, new_state
@@ -64,8 +64,8 @@ class Run:
 def prepare(policy: str, placer: str, trace: Trace, spec: ClusterSpec) -> tuple[Plugged, float]:
     """Everything compiled, and the seconds that took."""
     started = time.perf_counter()
-    history = History(gpus=trace.gpus.astype(np.float64), duration_s=trace.duration_s)
-    plugged = plug_in(parse_choice(policy), parse_choice(placer), history, spec.levels)
+    history = History(gpus=trace.gpus.astype(np.float64), duration_s=trace.duration_s, labels=labels_of(trace))
+    plugged = plug_in(parse_choice(policy), parse_choice(placer), history, spec)
     compiled_loop()
     return plugged, time.perf_counter() - started
 

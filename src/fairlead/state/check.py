@@ -71,12 +71,12 @@ from fairlead.kernels.columns import (
     U_FREE,
     U_JOB,
     U_NODE,
+    UNLIMITED,
     WAITING,
     WHOLE,
 )
 from fairlead.kernels.events import END
 from fairlead.kernels.lanes import next_in_lane, worst_of
-from fairlead.state.cluster import UNLIMITED
 from fairlead.state.state import State
 
 
