@@ -43,13 +43,15 @@ I_KEY = 3  #: this row and those after it: by job, its key of each level
 # -- desk.floats -------------------------------------------------------------------------------------------------------------
 D_SUM = 0  #: by key: of durations
 D_INVERSE = 1  #: by key: of 1 / duration
-D_LOG = 2  #: by key: of their logarithms
+D_RECENT = 2  #: by key: a mean of their logarithms in which each counts half as much as the next
 D_LAST = 3  #: by key: the last one's logarithm
 D_LIMIT = 4  #: by node of the tree: its limit, or the leaf's value
 D_LEARNT = 5  #: by job that has ended: the logarithm of its duration
 D_RING = 6  #: this row and those after it, F_WINDOW of them: by key, the last durations (model MOVING)
-# and behind those, by job, what the tree looks at: GPUs, then by level mean, last and count (model TREE)
+# and behind those, by job, what the tree looks at: GPUs, then by level recent mean, last and count (model TREE)
 PER_LEVEL = 3
+#: a larger count looks like this one: counts and means that only ever grow would tell the tree the date, and nothing else
+MANY = 8
 
 
 @compiled_hot
@@ -100,14 +102,14 @@ def _look(desk: Desk, i: int, gpus: float) -> int:
     """Note what the tree may ask of job i, as of now; an unknown key looks like the next coarser one. Returns the first row."""
     first = D_RING + (desk.cells[F_WINDOW] if desk.cells[F_MODEL] == MOVING else 0)
     desk.floats[first, i] = gpus
-    mean, last = 0.0, 0.0
+    recent, last = 0.0, 0.0
     for level in range(desk.cells[F_LEVELS]):
         key = desk.ints[I_KEY + level, i]
         count = desk.ints[I_COUNT, key]
         if count > 0:
-            mean, last = desk.floats[D_LOG, key] / count, desk.floats[D_LAST, key]
+            recent, last = desk.floats[D_RECENT, key], desk.floats[D_LAST, key]
         row = first + 1 + PER_LEVEL * level
-        desk.floats[row, i], desk.floats[row + 1, i], desk.floats[row + 2, i] = mean, last, float(count)
+        desk.floats[row, i], desk.floats[row + 1, i], desk.floats[row + 2, i] = recent, last, float(min(count, MANY))
     return first
 
 
@@ -148,7 +150,7 @@ def learn(j: Jobs, q: Queue, desk: Desk, i: int, now: float) -> None:
         desk.ints[I_COUNT, key] = count + 1
         desk.floats[D_SUM, key] += ran
         desk.floats[D_INVERSE, key] += 1.0 / max(ran, 1.0)
-        desk.floats[D_LOG, key] += log
         desk.floats[D_LAST, key] = log
+        desk.floats[D_RECENT, key] = log if count == 0 else 0.5 * (desk.floats[D_RECENT, key] + log)
         if desk.cells[F_MODEL] == MOVING:
             desk.floats[D_RING + count % desk.cells[F_WINDOW], key] = ran

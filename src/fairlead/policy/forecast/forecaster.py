@@ -23,8 +23,8 @@ MODELS = {"mean": k.MEAN, "moving": k.MOVING, "harmonic": k.HARMONIC, "tree": k.
 LABELS = ("tenant", "user", "group", "gpu")
 
 #: the tree: so deep, no leaf of fewer jobs, learnt from so many that ended last; before it has so many, the mean
-DEPTH = 10
-LEAST = 5
+DEPTH = 8
+LEAST = 20
 SAMPLE = 20_000
 ENOUGH = 50
 _MOST_NODES = 2 ** (DEPTH + 1)
