@@ -66,7 +66,8 @@ def measure(ask: Ask) -> Result:
 def burst_after_history(jobs: int) -> tuple[Trace, int]:
     """The burst comes last, when the history is over; the index of its first job."""
     made = generate("pai-like", seed=SEED, jobs=jobs, gpus=POOL, load=0.4, typed_share=0.0)
-    order = np.random.Generator(np.random.PCG64(SEED)).permutation(jobs)
+    rng = np.random.Generator(np.random.PCG64(SEED))
+    order = rng.permutation(jobs)
     size = int(BURST * jobs)
     burst, history = np.sort(order[:size]), np.sort(order[size:])
     ends_s = made.submit_s[history] + made.duration_s[history]
