@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from fairlead.kernels import forecast as kernel
-from fairlead.kernels.columns import J_ESTIMATE
 from fairlead.model.cluster import parse_cluster_shape
 from fairlead.model.errors import InputError
 from fairlead.policy.forecast import Forecaster, Labels
 from fairlead.policy.forecast.forecaster import job_keys, levels
 from fairlead.policy.forecast.tree import grow
+from fairlead.record.estimates import prediction_error
 from fairlead.sim.profiles import Profile, Profiles
 from fairlead.sim.run import Run, simulate
 from fairlead.state.rules import Options
@@ -70,7 +70,8 @@ def predicted(
 
 
 def estimates(run: Run) -> list[float]:
-    found: list[float] = run.state.jobs.floats[J_ESTIMATE].tolist()
+    assert run.estimate_s is not None
+    found: list[float] = run.estimate_s.tolist()
     return found
 
 
@@ -281,6 +282,17 @@ def test_given_estimates_are_those_of_the_trace() -> None:
     spec = parse_cluster_shape("1x1")
     assert simulate(trace, spec, "sjf:estimate=given").outcome.start_s.tolist() == [0, 14, 9]
     assert simulate(trace, spec, "sjf").outcome.start_s.tolist() == [0, 9, 13]
+
+
+def test_how_good_predictions_were_is_told_of_the_jobs_that_finished() -> None:
+    estimate_s = np.array([0.0, 10.0, 10.0, 10.0, 99.0])
+    duration_s = np.array([5.0, 8.0, 12.6, 40.0, 1.0])
+    finish_s = np.array([1.0, 1.0, 1.0, 1.0, np.nan])
+    assert prediction_error(estimate_s, duration_s, finish_s) == {
+        "known": 0.75,
+        "within_25_percent": 0.5,
+        "median_factor": pytest.approx(1.26),
+    }
 
 
 # -- a real trace -------------------------------------------------------------------------------------------------------------------

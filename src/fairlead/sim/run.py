@@ -13,6 +13,7 @@ from fairlead.core.feasible import judge_classes
 from fairlead.core.plugs import Plugged, parse_choice, plug_in
 from fairlead.kernels.columns import (
     DONE,
+    F8,
     G_COST_MS,
     G_DONE,
     G_IDS,
@@ -22,6 +23,7 @@ from fairlead.kernels.columns import (
     G_SEEN,
     J_BEGUN,
     J_DUE,
+    J_ESTIMATE,
     J_FIRST,
     J_HELD,
     K_ALLOC,
@@ -59,6 +61,9 @@ class Run:
     compile_s: float
     run_s: float
     state: State = field(repr=False)
+    estimate_s: F8 | None = (
+        None  #: what each job was predicted to take when it was submitted, where the policy predicts
+    )
 
 
 def prepare(policy: str, placer: str, trace: Trace, spec: ClusterSpec) -> tuple[Plugged, float]:
@@ -116,6 +121,7 @@ def simulate(
         compile_s=compile_s,
         run_s=time.perf_counter() - started,
         state=state,
+        estimate_s=None if plugged.forecaster is None else state.jobs.floats[J_ESTIMATE],
     )
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from fairlead.model.cluster import parse_cluster_shape
-from fairlead.sim.claims.measured import ByJob, by_job, within
+from fairlead.record.estimates import within
+from fairlead.sim.claims.measured import ByJob, by_job
 from fairlead.sim.claims.result import Ask, Figure, Form, Result
 from fairlead.sim.claims.workloads import PHILLY, data_file, offered_load
 from fairlead.workload.generate import generate
@@ -81,10 +82,7 @@ def _figures(place: Place) -> list[Figure]:
     none, oracle, strict = run("fifo-backfill"), run("sjf"), run("fifo")
     jct = {model: float(np.nanmean(one.jct_s)) for model, one in predicted.items()}
     base = float(np.nanmean(none.jct_s))
-    ran = {model: ~np.isnan(one.finish_s) for model, one in predicted.items()}
-    good = tuple(
-        within(one.estimate_s[ran[model]], place.trace.duration_s[ran[model]]) for model, one in predicted.items()
-    )
+    good = tuple(_within(place.trace, one) for one in predicted.values())
     against = tuple(
         1 - float(np.nanmean(one)) / float(np.nanmean(strict.jct_s)) for one in (predicted["tree"].jct_s, oracle.jct_s)
     )
@@ -101,6 +99,12 @@ def _figures(place: Place) -> list[Figure]:
             Form.share,
         ),
     ]
+
+
+def _within(trace: Trace, one: ByJob) -> float:
+    assert one.estimate_s is not None
+    ran = ~np.isnan(one.finish_s)
+    return within(one.estimate_s[ran], trace.duration_s[ran])
 
 
 _DIFFERS = (

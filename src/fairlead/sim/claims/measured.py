@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from fairlead.kernels.columns import J_ESTIMATE
 from fairlead.model.cluster import ClusterSpec, parse_cluster_shape
 from fairlead.record.metrics import core_metrics
 from fairlead.record.spread import Spread
 from fairlead.sim.profiles import Profiles
-from fairlead.sim.run import Run, simulate
+from fairlead.sim.run import simulate
 from fairlead.state.rules import Options
 from fairlead.workload.trace import Floats, Trace
 
@@ -60,8 +57,7 @@ class ByJob:
     jct_s: Floats
     wait_s: Floats
     finish_s: Floats
-    estimate_s: Floats
-    run: Run
+    estimate_s: Floats | None
 
 
 def by_job(
@@ -70,9 +66,4 @@ def by_job(
     run = simulate(trace, cluster, policy, placer, profiles=profiles)
     outcome = run.outcome
     jct_s = outcome.finish_s - trace.submit_s
-    return ByJob(jct_s, jct_s - outcome.ran_s, outcome.finish_s, run.state.jobs.floats[J_ESTIMATE], run)
-
-
-def within(estimate_s: Floats, duration_s: Floats, error: float = 0.25) -> float:
-    """The share of jobs whose estimate is off by at most this part of how long they ran."""
-    return float(np.mean(np.abs(estimate_s - duration_s) <= error * np.maximum(duration_s, 1.0)))
+    return ByJob(jct_s, jct_s - outcome.ran_s, outcome.finish_s, run.estimate_s)
