@@ -25,8 +25,23 @@ from reference.workloads import random_case, random_features
 POLICIES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "fifo": [("", {}), (":strict=false", {"strict": False})],
     "fifo-backfill": [("", {}), (":strict=true", {"strict": True})],
-    "easy-backfill": [("", {}), (":estimate=actual", {"estimate": "actual"}), (":strict=true", {"strict": True})],
-    "sjf": [("", {}), (":preempt=true", {"preempt": True}), (":strict=true", {"strict": True})],
+    "easy-backfill": [
+        ("", {}),
+        (":estimate=actual", {"estimate": "actual"}),
+        (":strict=true", {"strict": True}),
+        (":estimate=predicted,model=moving", {"estimate": "predicted", "model": "moving"}),
+    ],
+    "sjf": [
+        ("", {}),
+        (":preempt=true", {"preempt": True}),
+        (":strict=true", {"strict": True}),
+        (":estimate=predicted,model=mean", {"estimate": "predicted", "model": "mean"}),
+        (
+            ":estimate=predicted,model=moving,window=2,preempt=true",
+            {"estimate": "predicted", "model": "moving", "window": 2, "preempt": True},
+        ),
+        (":estimate=predicted,model=harmonic", {"estimate": "predicted", "model": "harmonic"}),
+    ],
     "srtf": [("", {}), (":quantum=3", {"quantum": 3.0}), (":strict=true", {"strict": True})],
     "srsf": [("", {}), (":quantum=8", {"quantum": 8.0})],
     "smallest-first": [("", {}), (":preempt=true", {"preempt": True})],
@@ -39,6 +54,8 @@ POLICIES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "priority": [("", {}), (":preempt=true", {"preempt": True})],
     "fair-share": [("", {}), (":half_life_s=16", {"half_life_s": 16.0}), (":strict=true", {"strict": True})],
     "drf": [("", {})],
+    "quota": [("", {}), (":strict=false", {"strict": False})],
+    "yarn-cs": [("", {}), (":preempt=false", {"preempt": False}), (":strict=false", {"strict": False})],
     "tiresias": [
         ("", {}),
         (":thresholds=8", {"thresholds": [8.0]}),
@@ -55,6 +72,11 @@ PLACERS: list[tuple[str, str, dict[str, Any]]] = [
     ("rack", "", {}),
     ("rack", ":within=rack", {"within": "rack"}),
     ("fragmentation", "", {}),
+    ("balance", "", {}),
+    ("balance", ":gpu=2,cpu=0.5,memory=0", {"gpu": 2.0, "cpu": 0.5, "memory": 0.0}),
+    ("reserve-and-pack", "", {}),
+    ("reserve-and-pack", ":keep=0.5,gpus=3", {"keep": 0.5, "gpus": 3}),
+    ("reserve-and-pack", ":waits=true", {"waits": True}),
 ]
 #: "rough" times cannot be added exactly in two orders, so two right simulators may differ on them
 EXACT = (

@@ -17,17 +17,19 @@ import pytest
 from fairlead.cli.reproduce import markdown
 from fairlead.model.cluster import parse_cluster_shape
 from fairlead.model.errors import InputError
-from fairlead.sim.claims import CLAIMS, Ask, Figure, Result, claim_1
+from fairlead.sim.claims import CLAIMS, Ask, Figure, Result, claim_1, claim_22
 from fairlead.sim.claims.result import over_seeds
 from fairlead.sim.claims.workloads import TESTBED, synthetic_480
 from fairlead.sim.run import simulate
 from fairlead.state.rules import Options
+from fairlead.workload.trace import Trace
 from reference import Options as ReferenceOptions
 from reference import simulate as reference_simulate
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data"
 DOCUMENT = ROOT / "docs" / "reproduce.md"
+PAGES = sorted((ROOT / "docs" / "schedulers").glob("*.md"))
 #: those that need no data and run in a second or two
 QUICK = (1, 3, 6)
 TINY = Ask(seeds=2, jobs=240)
@@ -47,9 +49,9 @@ def reproduce(*args: str | Path, code: int = 0) -> Any:
 
 
 def documented() -> dict[int, str]:
-    """The rows of the table in the document, by claim."""
-    rows = re.finditer(r"^\| (\d)\. .*$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
-    return {int(row[1]): row[0] for row in rows}
+    """The rows of the tables of claims, by claim: in the document, and on the pages of the schedulers."""
+    text = "\n".join(path.read_text(encoding="utf-8") for path in (DOCUMENT, *PAGES))
+    return {int(row[1]): row[0] for row in re.finditer(r"^\| (\d+)\. .*$", text, re.MULTILINE)}
 
 
 def named(result: Result) -> dict[str, Figure]:
@@ -125,6 +127,40 @@ def test_the_claims_on_data_say_which_data(claim: int) -> None:
     assert "no data folder" in CLAIMS[claim](TINY).setting
 
 
+def test_the_policies_of_claim_19_rank_as_in_the_paper() -> None:
+    figures = named(CLAIMS[19](Ask(jobs=20_000)))
+    waits = [figures[name].ours[1] for name in ("sjf (oracle)", "SJGG", "SJG", "SJU", "fifo-backfill")]
+    assert waits == sorted(waits)
+    assert waits[0] < 0.5 * waits[-1]
+
+
+def test_keeping_high_end_gpus_shortens_the_wait_for_them_in_claim_21() -> None:
+    figures = named(CLAIMS[21](Ask(jobs=30_000)))
+    assert figures["balance, mean wait s"].ours[1] > 0
+    assert figures["reserve-and-pack, keep=0.05 over balance"].ours[1] < 0.7
+
+
+def test_the_hours_of_claim_22_are_those_in_which_anybody_is_on_a_gpu() -> None:
+    trace = Trace(
+        submit_s=np.array([0.0, 1800.0, 7200.0]),
+        gpus=np.array([1, 1, 1], np.int32),
+        duration_s=np.array([3600.0, 3600.0, 900.0]),
+        gpu_share_milli=np.array([500, 500, 500], np.int32),
+    )
+    journal = simulate(trace, parse_cluster_shape("1x4"), "fifo-backfill").journal
+    assert claim_22.in_use(journal).tolist()[:3] == [1.0, 0.5, 0.25]
+    assert claim_22.saved(trace, parse_cluster_shape("1x4")).mean == pytest.approx(1 - 1.75 / 2.25)
+
+
+@pytest.mark.parametrize("claim", [20, 21, 22])
+def test_the_claims_on_pai_say_which_data(claim: int) -> None:
+    if not DATA.is_dir():
+        pytest.skip("the public traces are not here")
+    result = CLAIMS[claim](Ask(data=DATA, jobs=2_000))
+    check_shape(result, claim)
+    assert {20: "Helios", 21: "PAI's 1,897 machines", 22: "openb"}[claim] in result.setting
+
+
 def check_shape(result: Result, claim: int) -> None:
     assert result.claim == claim
     assert (result.holds is None) == (claim != 1)
@@ -172,4 +208,5 @@ def test_the_command_prints_text_yaml_and_markdown() -> None:
 
 
 def test_a_claim_that_is_not_there_is_wrong_usage() -> None:
-    assert "there is no such claim; got 7; expected 1, 2, 3, 4, 5, 6" in reproduce("7", code=2)
+    known = ", ".join(map(str, CLAIMS))
+    assert f"there is no such claim; got 99; expected {known}" in reproduce("99", code=2)

@@ -40,6 +40,11 @@ RACKS = ClusterSpec(
     levels=("rack",),
 )
 SMALL_CPU = ClusterSpec(tuple(NodeSpec(f"n{i}", 4, cpu_milli=4000, memory_mib=4096) for i in range(2)))
+TYPES = "2x2@V100+2x2@T4"
+FAST_LAST = ClusterSpec(
+    tuple(NodeSpec(f"n{i}", 2, "T4" if i < 2 else "A100") for i in range(4)), speeds={"T4": 0.5, "A100": 2.0}
+)
+PACK = "reserve-and-pack:high=V100"
 
 CASES = [
     Case("consolidate", "a gang goes to the node with the least free GPUs that are enough", "2x4", [3, 1, 2], "0+1+2 3 4+5"),
@@ -65,9 +70,28 @@ CASES = [
     Case("fragmentation", "a gang goes where it leaves room that others can use", "1x2+1x4", [2, 4], "0+1 2+3+4+5"),
     Case("skew", "a job whose model is skewed waits for the fewest nodes", "2x4", [3, 3, 2], "0+1+2 4+5+6 -"),
     Case("skew:limit=0.6", "one below the limit takes what there is", "2x4", [3, 3, 2], "0+1+2 4+5+6 3+7"),
+    Case("balance", "a gang goes to the node of which the least is taken", "2x4", [1, 1, 2, 1], "0 4 1+2 5"),
+    Case("balance", "one larger than a node takes the emptiest nodes", "2x4", [1, 5], "0 4+5+6+7+1"),
+    Case("balance", "a share goes to the fullest GPU of the emptiest node", "2x2", [0.5, 0.5, 0.5], "0 2 0"),
+    Case("balance", "CPU weighs as much as GPUs do", SMALL_CPU, [0, 1, 1, 1], "n0 4 5 0"),
+    Case("balance:cpu=2", "or more", SMALL_CPU, [0, 1, 1, 1, 1, 1], "n0 4 5 6 7 0"),
+    Case("balance:gpu=0", "or alone", SMALL_CPU, [0, 1, 1], "n0 4 5"),
+    Case("balance", "a job of no GPU goes to the node of which the least is taken", SMALL_CPU, [0, 0, 0], "n0 n1 n0"),
+    Case(PACK, "gangs go to the high-end type, single GPUs to the weakest", TYPES, [2, 1, 1, 2], "0+1 4 5 2+3"),
+    Case(PACK, "single GPUs take the high-end ones when there are no others", TYPES, [1, 1, 1, 1, 1], "4 5 6 7 0"),
+    Case(PACK + ",keep=0.5", "unless too few of those would be left", TYPES, [1, 1, 1, 1, 1, 1, 1], "4 5 6 7 0 1 -"),
+    Case(PACK + ",keep=1", "or unless they are all kept", TYPES, [1, 1, 1, 1, 1], "4 5 6 7 -"),
+    Case(PACK, "gangs take weak GPUs rather than wait", TYPES, [2, 2, 2], "0+1 2+3 4+5"),
+    Case(PACK + ",waits=true", "unless they are told to wait", TYPES, [2, 2, 2, 1], "0+1 2+3 - 4"),
+    Case(PACK + ",gpus=3", "who is high-GPU is a matter of parallelism", TYPES, [2, 3], "4+5 0+1+2"),
+    Case(PACK, "a gang stays on one type as long as it can", TYPES, [1, 4, 3], "4 0+1+2+3 6+7+5"),
+    Case(PACK, "and takes several types when it must", TYPES, [6], "0+1+2+3+4+5"),
+    Case(PACK, "a share goes to the fullest GPU of the weakest type", TYPES, [0.5, 0.75, 0.5], "4 5 4"),
+    Case("reserve-and-pack", "the fastest types are the high-end ones", FAST_LAST, [2, 1, 1, 1], "4+5 0 1 2"),
+    Case("reserve-and-pack", "without types or speeds it packs", "2x4", [3, 1, 2], "0+1+2 3 4+5"),
     *(
         Case(name, "a job of no GPU goes to the first node with room", SMALL_CPU, [0, 0, 0], "n0 n0 n1")
-        for name in ("consolidate", "spread", "first-fit", "random", "rack", "fragmentation", "skew")
+        for name in ("consolidate", "spread", "first-fit", "random", "rack", "fragmentation", "skew", "reserve-and-pack")
     ),
 ]  # fmt: skip
 
@@ -102,6 +126,29 @@ def test_jobs_are_placed_where_the_placer_says(case: Case) -> None:
     assert placed(case) == case.gets
 
 
+def test_a_job_is_high_gpu_by_its_efficiency_where_that_is_known() -> None:
+    profiles = Profiles({"dense": Profile(efficiency=0.6), "sparse": Profile(efficiency=0.1), "other": Profile()})
+    trace = Trace(
+        submit_s=np.zeros(4),
+        gpus=np.array([1, 2, 1, 2], np.int32),
+        duration_s=np.full(4, 10.0),
+        profile=Names(np.array([0, 1, 2, 2], np.int32), ("dense", "sparse", "other")),
+    )
+    run = simulate(trace, parse_cluster_shape("1x4@V100+1x4@T4"), "fifo", PACK, profiles=profiles)
+    assert [detail for _, kind, _, detail in rows_of(run) if kind.name == "START"] == [(0,), (4, 5), (6,), (1, 2)]
+
+
+def test_a_job_that_insists_on_a_high_end_type_gets_it_whatever_is_kept() -> None:
+    trace = Trace(
+        submit_s=np.zeros(2),
+        gpus=np.ones(2, np.int32),
+        duration_s=np.full(2, 10.0),
+        gpu_type=Names(np.array([0, -1], np.int32), ("V100",)),
+    )
+    run = simulate(trace, parse_cluster_shape("1x2@V100+1x2@T4"), "fifo", PACK + ",keep=1")
+    assert [detail for _, kind, _, detail in rows_of(run) if kind.name == "START"] == [(0,), (2,)]
+
+
 def test_every_placer_has_a_case() -> None:
     ours = {name for name, placer in placers().items() if placer.__module__.startswith("fairlead.")}
     assert ours - {parse_choice(case.placer).name for case in CASES} == set(), "these placers have no case"
@@ -113,6 +160,9 @@ def test_every_placer_has_a_case() -> None:
         ("consolidated", "no placer is called 'consolidated'; did you mean 'consolidate'?"),
         ("consolidate:relax=true", "no parameter of consolidate is called 'relax'; did you mean 'relaxed'?"),
         ("rack:within=row", "the cluster has no such topology level"),
+        ("balance:cpu=-1", "a weight is not negative"),
+        ("reserve-and-pack:high=V100", "the cluster has no such GPU type"),
+        ("reserve-and-pack:keep=2", "what is kept is a share"),
     ],
 )
 def test_a_placer_that_can_not_be_used_is_an_error_with_a_sentence(placer: str, sentence: str) -> None:

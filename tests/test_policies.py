@@ -44,12 +44,14 @@ ROWS = [
     ("las:quantum=1", "d=4 e=7 z=8 c=11 a=13 b=14"),
     ("priority", "z=2 b=6 e=10 a=12 d=13 c=14"),
     ("priority:preempt=true", "b=5 e=9 z=10 a=12 d=13 c=14"),
+    ("quota", "z=2 c=6 a=8 e=10 b=14 d=15"),
     ("sjf", "z=2 d=3 c=6 e=7 a=12 b=16"),
     ("smallest-first", "z=2 e=6 a=8 d=9 c=10 b=14"),
     ("srsf", "z=2 d=3 e=6 c=7 a=12 b=16"),
     ("srtf", "z=2 d=3 c=6 e=7 b=11 a=16"),
     ("tiresias:thresholds=4", "d=5 e=8 z=9 a=10 c=11 b=14"),
     ("tiresias:thresholds=4,knob=1", "z=3 d=7 c=8 a=11 e=13 b=14"),
+    ("yarn-cs", "c=5 e=6 z=7 a=13 b=17 d=18"),
 ]
 
 

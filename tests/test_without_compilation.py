@@ -32,7 +32,7 @@ cluster = parse_cluster_shape("4x8@V100+4x4@T4")
 trace = generate("philly-like", jobs=300, seed=7, gpus=48, load=4.0)
 options = Options(seed=3, start_cost_s=10.0, resume_cost_s=30.0, job_failures=0.05, retries=2, node_mtbf_s=2e6, node_mttr_s=9e3)
 digests = {}
-for policy in [*policies(), "tiresias:gittins=true"]:
+for policy in [*policies(), "tiresias:gittins=true", "sjf:estimate=predicted,retrain_s=9000"]:
     digests[policy] = simulate(trace, cluster, policy, "consolidate:relaxed=true", options).journal.sha256
 for placer in placers():
     digests[placer] = simulate(trace, cluster, "srtf", placer, options).journal.sha256

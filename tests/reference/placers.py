@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from fairlead.model.cluster import ClusterSpec
+
 from .cluster import Ask, ClusterState, Node, Placement
 
 Counts = dict[int, int]
@@ -26,8 +28,12 @@ class Request:
     nodes: list[Node]  #: of the right type, up or not
     draw: Draw
     params: dict[str, Any]
-    levels: tuple[str, ...]
+    spec: ClusterSpec
     trace_asks: list[Ask]  #: of all jobs of the trace
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        return self.spec.levels
 
     @property
     def up(self) -> list[Node]:
@@ -39,9 +45,10 @@ def place(
 ) -> Placement | None:
     """Where the placer puts the job on this cluster, or None. Quotas are not its business."""
     nodes = [node for node in state.nodes if node.is_of_type(ask)]
-    request = Request(ask, nodes, draw, params, state.spec.levels, trace_asks)
+    request = Request(ask, nodes, draw, params, state.spec, trace_asks)
     if ask.gpus == 0:
-        return next(({node.index: []} for node in request.up if node.has_room(ask, 0)), None)
+        roomy = [node for node in request.up if node.has_room(ask, 0)]
+        return {NO_GPUS.get(name, first_node)(request, roomy).index: []} if roomy else None
     if ask.is_share:
         return _place_share(SHARES[name], request)
     counts = WHOLE_GPUS[name](request)
@@ -244,6 +251,87 @@ def unusable_milli(node: Node, ask: Ask) -> int:
     return sum(free for free in node.free_milli if free < ask.share_milli)
 
 
+def balance(request: Request) -> Counts | None:
+    """The node of which the least is taken; where none can take all of it, one such node after another."""
+    ask = request.ask
+    enough = [node for node in request.up if node.can_take(ask, ask.gpus) == ask.gpus]
+    if enough:
+        return {least_loaded(request, enough).index: ask.gpus}
+    counts: Counts = {}
+    rest = ask.gpus
+    while rest > 0:
+        candidates = [node for node in request.up if node.index not in counts and node.can_take(ask, rest) >= 1]
+        if not candidates:
+            return None
+        chosen = least_loaded(request, candidates)
+        counts[chosen.index] = chosen.can_take(ask, rest)
+        rest -= counts[chosen.index]
+    return counts
+
+
+def least_loaded(request: Request, nodes: list[Node]) -> Node:
+    return min(nodes, key=lambda node: load(request, node))
+
+
+def load(request: Request, node: Node) -> float:
+    """What is taken of the node, each resource over its capacity, weighed."""
+    spec, weights = request.spec.nodes[node.index], request.params
+    loads = []
+    if node.capacity:
+        loads.append((weights.get("gpu", 1.0), 1000 * node.capacity - sum(node.free_milli), 1000 * node.capacity))
+    if spec.cpu_milli:
+        loads.append((weights.get("cpu", 1.0), spec.cpu_milli - node.cpu_free, spec.cpu_milli))
+    if spec.memory_mib:
+        loads.append((weights.get("memory", 1.0), spec.memory_mib - node.memory_free, spec.memory_mib))
+    return sum((weight * (taken / capacity) for weight, taken, capacity in loads), 0.0)
+
+
+def reserve_and_pack(request: Request) -> Counts | None:
+    """The first of the job's plans, each a few GPU types, on which it can be packed."""
+    for types in plans(request):
+        counts = consolidate_loosely(request.ask, [node for node in request.nodes if node.gpu_type in types])
+        if counts is not None:
+            return counts
+    return None
+
+
+def plans(request: Request) -> list[list[str]]:
+    """High-GPU jobs: each type, best first, then all together. Others: each weak type, weakest first, then those together;
+    then, where enough of the high-end stays free, the same for the rest."""
+    order, high = types_best_first(request)
+    if is_high(request):
+        usable = order[: len(high)] if request.params.get("waits") and request.ask.gpu_type is None else order
+        return [*([name] for name in usable), usable]
+    weak = order[len(high) :]
+    found = [*([name] for name in reversed(weak)), weak]
+    if may_borrow(request, high, weak):
+        found += [*([name] for name in reversed(high)), order]
+    return found
+
+
+def types_best_first(request: Request) -> tuple[list[str], list[str]]:
+    """All of the cluster's types, and the high-end ones among them: those named, or the fastest."""
+    types = list(dict.fromkeys(node.gpu_type for node in request.spec.nodes))
+    speed = {name: request.spec.speeds.get(name, 1.0) for name in types}
+    high = [name for name in request.params.get("high", "").split("/") if name]
+    if not high:
+        high = [name for name in types if speed[name] == max(speed.values())]
+    return high + sorted((name for name in types if name not in high), key=lambda name: -speed[name]), high
+
+
+def is_high(request: Request) -> bool:
+    return not request.ask.is_share and request.ask.gpus >= request.params.get("gpus", 2)
+
+
+def may_borrow(request: Request, high: list[str], weak: list[str]) -> bool:
+    if request.ask.gpu_type is not None or not weak:
+        return True
+    best = [node for node in request.nodes if node.gpu_type in high]
+    free = sum(node.free for node in best if node.up)
+    keep = request.params.get("keep", 0.0) * sum(node.capacity for node in best)
+    return bool(free - request.ask.gpus >= keep)
+
+
 WHOLE_GPUS: dict[str, Callable[[Request], Counts | None]] = {
     "consolidate": consolidate,
     "spread": spread,
@@ -251,7 +339,19 @@ WHOLE_GPUS: dict[str, Callable[[Request], Counts | None]] = {
     "random": random,
     "rack": rack,
     "fragmentation": fragmentation,
+    "balance": balance,
+    "reserve-and-pack": reserve_and_pack,
 }
+
+
+# No GPU at all
+
+
+def first_node(request: Request, nodes: list[Node]) -> Node:
+    return nodes[0]
+
+
+NO_GPUS: dict[str, Callable[[Request, list[Node]], Node]] = {"balance": least_loaded}
 
 
 # Shares of one GPU
@@ -260,7 +360,7 @@ WHOLE_GPUS: dict[str, Callable[[Request], Counts | None]] = {
 Spot = tuple[Node, int]
 
 
-def _place_share(choose: Callable[[Request, list[Spot]], Spot], request: Request) -> Placement | None:
+def _place_share(choose: Callable[[Request, list[Spot]], Spot | None], request: Request) -> Placement | None:
     spots = [
         (node, gpu)
         for node in request.up
@@ -270,7 +370,10 @@ def _place_share(choose: Callable[[Request, list[Spot]], Spot], request: Request
     ]
     if not spots:
         return None
-    node, gpu = choose(request, spots)
+    chosen = choose(request, spots)
+    if chosen is None:
+        return None
+    node, gpu = chosen
     return {node.index: [gpu]}
 
 
@@ -299,11 +402,26 @@ def least_fragmenting(request: Request, spots: list[Spot]) -> Spot:
     return min(spots, key=lambda spot: raised_fragmentation(spot[0], request.ask, [spot[1]], request.trace_asks))
 
 
-SHARES: dict[str, Callable[[Request, list[Spot]], Spot]] = {
+def on_least_loaded(request: Request, spots: list[Spot]) -> Spot:
+    node = least_loaded(request, [node for node, _ in spots])
+    return min((spot for spot in spots if spot[0] is node), key=free_part)
+
+
+def first_plan(request: Request, spots: list[Spot]) -> Spot | None:
+    for types in plans(request):
+        fitting = [spot for spot in spots if spot[0].gpu_type in types]
+        if fitting:
+            return min(fitting, key=free_part)
+    return None
+
+
+SHARES: dict[str, Callable[[Request, list[Spot]], Spot | None]] = {
     "consolidate": least_free,
     "spread": most_free,
     "first-fit": first,
     "random": drawn,
     "rack": least_free,
     "fragmentation": least_fragmenting,
+    "balance": on_least_loaded,
+    "reserve-and-pack": first_plan,
 }

@@ -23,12 +23,16 @@ class Policy:
 
     key: Key = by_submission
     level: Key = lambda job, now: 0
-    group: str | None = None  #: what tenants are compared by: "usage" or "dominant share"
+    group: str | None = None  #: what tenants are compared by: "usage", "dominant share" or "guarantee"
+    queues: bool = False  #: each tenant has a queue of its own
+    borrows: bool = False
     strict: bool = False
     preempt: bool = False
     quantum: float | None = None
     easy: bool = False
     estimate: str = "given"
+    model: str = "mean"  #: of predicted estimates
+    window: int = 10
     half_life_s: float = 604800.0
     wake_s: Callable[[Job, float], float] = lambda job, now: math.inf
     """When the job's rank changes by itself, if nothing happens to it before; later than now."""
@@ -41,7 +45,9 @@ POLICIES: dict[str, Policy] = {
     "fifo": Policy(strict=True),
     "fifo-backfill": Policy(),
     "easy-backfill": Policy(easy=True),
-    "sjf": Policy(key=lambda job, now: job.duration_s),
+    "sjf": Policy(key=lambda job, now: job.duration_s, estimate="actual"),
+    "quota": Policy(queues=True, strict=True),
+    "yarn-cs": Policy(queues=True, borrows=True, group="guarantee", strict=True, preempt=True),
     "srtf": Policy(key=lambda job, now: job.remaining_at(now), preempt=True),
     "srsf": Policy(key=lambda job, now: job.remaining_at(now) * job.gpus, preempt=True),
     "smallest-first": Policy(key=lambda job, now: job.gpus),
@@ -54,6 +60,8 @@ POLICIES: dict[str, Policy] = {
 
 def make_policy(name: str, params: dict[str, Any]) -> Policy:
     """The policy with the parameters that any of them takes (strict, preempt, quantum) and its own."""
+    if name == "sjf" and params.get("estimate") == "predicted":
+        return replace(POLICIES[name], key=lambda job, now: job.estimate_s, **params)
     if name != "tiresias":
         return replace(POLICIES[name], **params)
     general = {key: value for key, value in params.items() if key in ("strict", "preempt", "quantum")}

@@ -14,9 +14,11 @@ from fairlead.model.reason import Reason
 from fairlead.workload.trace import Trace
 
 from .cluster import WHOLE, Ask, ClusterState, Placement
+from .forecasts import History, labels_of
 from .job import Job, State, jobs_of
 from .placers import place
 from .policies import Policy, Usage, dominant_share, make_policy
+from .queues import decide_by_queues, guarantees
 
 #: (time_s, kind, job or node, detail). The detail of a START is the tuple of GPU ids.
 Row = tuple[float, EventKind, int, Any]
@@ -95,6 +97,9 @@ class Run:
         self.now = 0.0
         self.ranks: dict[int, tuple[float, float]] = {}  #: (level, key) by job, as of this pass
         self.started_in_pass: set[int] = set()
+        self.guarantees = guarantees(trace, self.state, policy.borrows) if policy.queues else {}
+        self.history = History(policy.model, policy.window) if policy.estimate == "predicted" else None
+        self.labels = [labels_of(trace, job.index) for job in self.jobs]
 
     def to_the_end(self) -> Result:
         instants = 0
@@ -174,6 +179,8 @@ class Run:
         if reason is not None:
             self.refuse(job, reason)
         else:
+            if self.history is not None:
+                job.estimate_s = self.history.predict(self.labels[job.index])
             self.wait(job)
 
     def why_never(self, job: Job, cluster: ClusterState) -> Reason | None:
@@ -186,7 +193,7 @@ class Run:
             if self.find_place(cluster, job, gpus_only) is None:
                 return Reason.TOO_MANY_GPUS
             return Reason.NODE_TOO_SMALL
-        if ask.gpu_milli > cluster.quota_milli(ask.tenant):
+        if ask.gpu_milli > cluster.quota_milli(ask.tenant) and not self.policy.borrows:
             return Reason.OVER_QUOTA
         return None
 
@@ -249,13 +256,13 @@ class Run:
         job.placement = None
         job.end_s = math.inf
 
-    def suspend(self, job: Job) -> None:
+    def suspend(self, job: Job, reason: Reason = Reason.OUTRANKED) -> None:
         self.stop(job)
         job.suspended = True
         job.preemptions += 1
         self.wait(job)
         self.ranks[job.index] = (self.policy.level(job, self.now), self.policy.key(job, self.now))
-        self.record(EventKind.SUSPEND, job.index, Reason.OUTRANKED)
+        self.record(EventKind.SUSPEND, job.index, reason)
 
     def end(self, job: Job) -> None:
         fails = job.until_failure_s < math.inf
@@ -263,6 +270,8 @@ class Run:
         if not fails:
             job.remaining_s = 0.0
             job.finish_s = self.now
+            if self.history is not None:
+                self.history.end(self.labels[job.index], job.ran_s)
             job.state = State.OVER
             self.record(EventKind.FINISH, job.index, 0)
             return
@@ -315,6 +324,9 @@ class Run:
         if self.policy.group == "usage":
             usage = self.usage.get(tenant)
             return 0.0 if usage is None else usage.at(self.now) / self.state.weight(tenant)
+        if self.policy.group == "guarantee":
+            guarantee = self.guarantees[tenant]
+            return self.state.held_by(tenant).gpu_milli / guarantee if guarantee else math.inf
         if self.policy.group == "dominant share":
             return dominant_share(self.state, tenant) / self.state.weight(tenant)
         return 0.0
@@ -332,6 +344,9 @@ class Run:
             job.index: (self.policy.level(job, self.rank_time()), self.policy.key(job, self.rank_time()))
             for job in [*self.in_state(State.WAITING), *self.in_state(State.RUNNING)]
         }
+        if self.policy.queues:
+            decide_by_queues(self)
+            return
         walked: set[int] = set()
         reservation: Reservation | None = None
         while ahead := [job for job in self.in_state(State.WAITING) if job.index not in walked]:
@@ -428,7 +443,7 @@ class Run:
 
     def expected_run(self, job: Job, rate: float) -> float:
         """How long the job, as it stood at its start, is thought to run from there."""
-        if self.policy.estimate == "given" and job.estimate_s is not None:
+        if self.policy.estimate in ("given", "predicted") and job.estimate_s is not None:
             return job.estimate_s
         return job.remaining_s
 

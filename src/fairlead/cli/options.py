@@ -46,7 +46,7 @@ class SimOptions:
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="YAML, name: {speed: {TYPE: x}, locality: [...], sharing: [...], skew: x}.",
+            help="YAML, name: {speed: {TYPE: x}, locality: [...], sharing: [...], skew: x, efficiency: x}.",
         ),
     ] = None
     job_failures: Annotated[float, typer.Option(metavar="P", help="The chance that an attempt fails.")] = 0.0

@@ -12,8 +12,8 @@ from fairlead.model.errors import InputError
 from fairlead.model.suggest import unknown
 from fairlead.sim.profiles import Profile, Profiles
 
-_KEYS = ("speed", "locality", "sharing", "skew")
-_FORM = "name: {speed: {TYPE: x}, locality: [x, ...], sharing: [x, ...], skew: x}"
+_KEYS = ("speed", "locality", "sharing", "skew", "efficiency")
+_FORM = "name: {speed: {TYPE: x}, locality: [x, ...], sharing: [x, ...], skew: x, efficiency: x}"
 
 
 def read_profiles(path: Path) -> Profiles:
@@ -49,7 +49,8 @@ def _profile(name: str, data: Any, file: str) -> Profile:
         speed={str(kind): _factor(value, file, f"{name}.speed.{kind}") for kind, value in speed.items()},
         locality=_factors(data.get("locality", [1.0]), file, f"{name}.locality"),
         sharing=_factors(data.get("sharing", [1.0]), file, f"{name}.sharing"),
-        skew=_skew(data.get("skew", 0.0), file, f"{name}.skew"),
+        skew=_share(data.get("skew", 0.0), "a skew", file, f"{name}.skew"),
+        efficiency=_share(data.get("efficiency", 0.0), "an efficiency", file, f"{name}.efficiency"),
     )
 
 
@@ -65,7 +66,7 @@ def _factor(value: Any, file: str, column: str) -> float:
     return float(value)
 
 
-def _skew(value: Any, file: str, column: str) -> float:
+def _share(value: Any, what: str, file: str, column: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InputError("a skew is a share", file=file, column=column, value=value, accepts="0 to 1")
+        raise InputError(f"{what} is a share", file=file, column=column, value=value, accepts="0 to 1")
     return float(value)

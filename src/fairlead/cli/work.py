@@ -76,7 +76,17 @@ class Done:
             "lost_gpu_s": run.lost_gpu_s,
             "journal_rows": len(journal),
             "notes": list(self.notes),
+            **self._predictions(),
         }
+
+    def _predictions(self) -> dict[str, Any]:
+        """How good the predictions were, where the policy went by any."""
+        from fairlead.record.estimates import prediction_error
+
+        run = self.run
+        if run.estimate_s is None:
+            return {}
+        return {"predictions": prediction_error(run.estimate_s, run.journal.jobs.duration_s, run.outcome.finish_s)}
 
 
 def name_of(policy: str, placer: str) -> str:

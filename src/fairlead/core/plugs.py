@@ -26,6 +26,7 @@ from fairlead.kernels.columns import (
 from fairlead.kernels.desk import empty_desk
 from fairlead.kernels.jit import PACKAGE, compiled_as
 from fairlead.kernels.signatures import JOB_FUNCTION, PLACE_FUNCTION, PLAN_FUNCTION, TENANT_FUNCTION
+from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
 from fairlead.model.suggest import unknown
 from fairlead.placement.base import Placer
@@ -39,6 +40,7 @@ from fairlead.policy.base import (
     QueuePolicy,
     changes_of,
 )
+from fairlead.policy.forecast import FORECAST_PARAMETERS, Forecaster
 from fairlead.policy.registry import find_policy
 from fairlead.state.rules import Traits
 from fairlead.state.state import State
@@ -145,17 +147,20 @@ class Plugged:
     plan: PlanFunction
     planner: Planner | CompiledPlanner | None
     uses_estimates: bool
+    forecaster: Forecaster | None = None
 
     def desk(self, state: State) -> Desk:
         if isinstance(self.planner, CompiledPlanner):
             return self.planner.desk(View(state, 0.0))
+        if self.forecaster is not None:
+            return self.forecaster.desk()
         return empty_desk(0, 0)
 
 
-def plug_in(policy: Choice, placer: Choice, history: History, levels: tuple[str, ...]) -> Plugged:
+def plug_in(policy: Choice, placer: Choice, history: History, cluster: ClusterSpec) -> Plugged:
     found, spot = find_policy(policy.name), find_placer(placer.name)
     placer_values = _values(placer, spot.parameters, {})
-    pp = np.array([*spot.numbers(placer_values, levels), 0.0])
+    pp = np.array([*spot.numbers(placer_values, cluster), 0.0])
     place = _place_function(spot.place)
     gated, parts = spot.takes_fewest_nodes(placer_values), spot.needs_gpu_parts
     if issubclass(found, Planner):
@@ -171,11 +176,14 @@ def plug_in(policy: Choice, placer: Choice, history: History, levels: tuple[str,
     found = found.variant(values)
     _check(found, values)
     p = np.array([*found.numbers(values, history), 0.0])
+    forecaster = _forecaster(policy, values, history)
     traits = Traits(
         strict=values["strict"],
         preempts=values["preempt"],
         easy=found.easy,
         by_tenant=found.by_tenant,
+        queues=found.queues,
+        borrows=found.borrows,
         changes=_CHANGES[changes_of(found)],
         drifts=values["preempt"] and found.drift is not None,
         levels=found.level is not None,
@@ -185,10 +193,28 @@ def plug_in(policy: Choice, placer: Choice, history: History, levels: tuple[str,
         half_life=float(values[found.half_life]) if found.half_life else 0.0,
         fewest_nodes=gated,
         gpu_parts=parts,
+        retrain_s=0.0 if forecaster is None or not forecaster.trains else forecaster.retrain_s,
+        forecasts=forecaster is not None,
     )
     uses_estimates = values.get("estimate") == "given"
-    no_plan = _plan_function(_no_plan)
-    return Plugged(str(policy), str(placer), _plug(found, p, pp, place), traits, no_plan, None, uses_estimates)
+    plug, no_plan = _plug(found, p, pp, place), _plan_function(_no_plan)
+    return Plugged(str(policy), str(placer), plug, traits, no_plan, None, uses_estimates, forecaster)
+
+
+def _forecaster(policy: Choice, values: Mapping[str, Any], history: History) -> Forecaster | None:
+    """Who predicts durations, where the policy is to go by predictions."""
+    if "estimate" not in values:
+        return None
+    estimate = values["estimate"]
+    if estimate not in ("actual", "given", "predicted"):
+        raise unknown("estimate", str(estimate), ("actual", "given", "predicted"))
+    if estimate == "predicted":
+        assert history.labels is not None, "a run has labels"
+        return Forecaster(values, history.labels)
+    for name in policy.values:
+        if name in FORECAST_PARAMETERS:
+            raise InputError(f"{name} is for predictions", column="estimate", value=estimate, accepts="predicted")
+    return None
 
 
 def _plug_compiled(

@@ -18,6 +18,7 @@ I4 = npt.NDArray[np.int32]
 Table = npt.NDArray[np.int64]  #: of two dimensions
 
 WHOLE = 1000  #: milli-GPUs of a GPU
+UNLIMITED = 1 << 50  #: CPU or memory of a node that does not state it: more than any job asks for
 NEVER = np.inf
 
 # -- node table -----------------------------------------------------------------------------------------------------
@@ -34,7 +35,9 @@ N_TYPE = 9
 N_TURNS = 10  #: failures and repairs so far, for drawing the next
 N_ROOM = 11  #: survey.py: GPUs that are free or would be, where N_SURVEY is the present survey
 N_SURVEY = 12
-NODE_COLUMNS = 13  #: further rows: the node's domain at each topology level, outermost first
+N_CPU_CAP = 13  #: milli-CPUs of the node
+N_MEM_CAP = 14
+NODE_COLUMNS = 15  #: further rows: the node's domain at each topology level, outermost first
 
 # -- gpu table -----------------------------------------------------------------------------------------------------
 U_NODE = 0
@@ -65,7 +68,8 @@ S_COUNT = 7  #: jobs of this shape in the trace
 S_MATTERS = 8  #: plain shapes: a node with less room than this can't be the one it waits for
 S_SUMS = 10  #: where in cells the sums of the largest node capacities of its GPU type begin
 S_SKEW = 9  #: how uneven its messages are, in thousandths: the largest tensor's share of the model
-SHAPE_COLUMNS = 11
+S_EFFICIENCY = 11  #: how much of a GPU's compute it uses, in thousandths; 0: not known
+SHAPE_COLUMNS = 12
 
 # -- class table: waiting jobs that fit or fail together (shape, and tenant where tenants matter) ----------------------
 C_ROOT = 0  #: best waiting job, -1 if none
@@ -79,13 +83,14 @@ C_LACKS = 8  #: preempting, several nodes: whole nodes that were missing at the 
 L_FINGER = 7  #: (not by class) per lane of running jobs, the row that a survey has got to
 L_HEAD = 9  #: this row and those after it: (not by class) per lane and height, its first row + 1, 0 if none
 SKIP_HEIGHTS = 8
-CLASS_COLUMNS = 17
+C_PASSED = 17  #: queues.py: the pass (twice its number, one more if all of it) in which it could not start
+CLASS_COLUMNS = 18
 
 #: who decides, as R_PLANNED says
 PASS, PLANNER, COMPILED_PLANNER = 0, 1, 2
 
 #: why the loop came back
-ENDED, MORE, NEED_SPACE, WAKE, ILLEGAL_PLAN = 0, 1, 2, 3, 4
+ENDED, MORE, NEED_SPACE, WAKE, ILLEGAL_PLAN, LEARN = 0, 1, 2, 3, 4, 5
 
 BLOCKED_SPACE = 1
 BLOCKED_QUOTA = 2
@@ -158,7 +163,10 @@ T_AT = 4
 T_CPU = 5
 T_MEM = 6
 T_GROUP = 7  #: its group key in this pass
-TENANT_COLUMNS = 8
+T_GUARANTEE = 8  #: queues.py: milli-GPUs that it gets back whoever has borrowed them
+T_STUCK = 9  #: queues.py: the same for the head of its queue
+T_HEAD = 10  #: queues.py: the class of the best of its waiting jobs, -1 if none waits
+TENANT_COLUMNS = 11
 
 # -- counters (the scalars that change) -----------------------------------------------------------------------------------
 G_NEXT = 0  #: next job to arrive
@@ -219,7 +227,10 @@ R_ESTIMATES = COUNTERS + 20
 R_LEVELS = COUNTERS + 21
 R_NODES_FAIL = COUNTERS + 23  #: some node fails or is repaired
 R_RISES = COUNTERS + 22  #: running jobs lose rank as time passes, so waiting ones may gain room by it
-RULES = COUNTERS + 24
+R_QUEUES = COUNTERS + 24  #: each tenant has a queue of its own; see queues.py
+R_BORROWS = COUNTERS + 25  #: and may hold more than its guarantee while nobody asks for it
+R_FORECASTS = COUNTERS + 26  #: durations are predicted from the jobs that have ended; see forecast.py
+RULES = COUNTERS + 27
 
 # -- rule floats -------------------------------------------------------------------------------------------------------------
 Q_QUANTUM = 0  #: 0: none
@@ -236,7 +247,8 @@ Q_TOTALS = 11  #: and two more: capacity in milli-GPUs, milli-CPUs, MiB; 0 where
 Q_SPARE = 14  #: milli-GPUs of its quota that the head of the queue leaves at its reserved start
 Q_RANKS_AT = 15  #: the moment whose ranks count: now, or the last tick of the quantum
 Q_WAKE = 16  #: when a compiled planner wants to be asked again, if nothing happens before
-LIMITS = 17  #: behind these, per lane, how fast its keys change
+Q_LEARN = 17  #: when the model of durations is trained next; where the core stopped for that, the moment it had reached
+LIMITS = 18  #: behind these, per lane, how fast its keys change
 
 
 class Cluster(NamedTuple):
@@ -321,6 +333,7 @@ class TenantRow(NamedTuple):
     dominant_share: float
     use_gpu_s: float  #: GPU-seconds, decayed by the policy's half-life
     weight: float
+    guaranteed_gpus: float  #: what it gets back whoever has borrowed it; 0 where the policy guarantees nothing
 
 
 JobFunction = Callable[[JobRow, float, F8], float]
@@ -330,6 +343,8 @@ PlaceFunction = Callable[[Cluster, int, int, int, int, F8], int]
 NodeEventFunction = Callable[..., int]
 BackfillFunction = Callable[..., int]
 ConsultFunction = Callable[..., int]
+WalkQueuesFunction = Callable[..., int]
+ForeseeFunction = Callable[..., int]
 PlanFunction = Callable[[Cluster, Jobs, Queue, Log, Desk, float], float]
 
 

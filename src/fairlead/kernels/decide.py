@@ -104,7 +104,9 @@ def start_picked(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, rows: int, now
 
 
 @inner
-def start_displacing(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, rows: int, now: float, f: Plug) -> None:
+def start_displacing(
+    c: Cluster, j: Jobs, q: Queue, log: Log, i: int, rows: int, now: float, reason: int, f: Plug
+) -> None:
     """Start job i on its pick; of the released jobs, best first, those run on whose GPUs are still free."""
     count = q.counter[G_VICTIMS]
     leave_class_called(j, q, i)
@@ -122,7 +124,7 @@ def start_displacing(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, rows: int,
             put_back(c, j, q, log, v)
             j.ints[K_SCRATCH, x] = -1
         else:
-            suspend(c, j, q, log, v, now, OUTRANKED, f)
+            suspend(c, j, q, log, v, now, reason, f)
             if q.counter[R_RATES] != 0:
                 rerate_neighbours(c, j, q, log, v, now)
     start_called(c, j, q, log, i, now, at, written, f)
@@ -219,7 +221,7 @@ def walk(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> int:
             if preempts:
                 rows = displace(c, j, q, log, i, f)
             if rows >= 0:
-                start_displacing(c, j, q, log, i, rows, now, f)
+                start_displacing(c, j, q, log, i, rows, now, OUTRANKED, f)
             else:
                 q.classes[C_BLOCKED, k] = BLOCKED_SPACE if in_quota else BLOCKED_QUOTA
                 if preempts and q.counter[G_SPARED] > 0:

@@ -34,10 +34,12 @@ from fairlead.kernels.columns import (
     K_ALLOC,
     K_CLASS,
     K_STATE,
+    LEARN,
     MORE,
     NEED_SPACE,
     NEVER,
     PLANNER,
+    Q_LEARN,
     Q_NOW,
     Q_QUANTUM,
     Q_RANKS_AT,
@@ -45,8 +47,10 @@ from fairlead.kernels.columns import (
     R_CHANGES,
     R_DRIFTS,
     R_EASY,
+    R_FORECASTS,
     R_PLANNED,
     R_PREEMPTS,
+    R_QUEUES,
     R_RISES,
     R_STRICT,
     R_TIMERS,
@@ -56,6 +60,7 @@ from fairlead.kernels.columns import (
     Cluster,
     ConsultFunction,
     Desk,
+    ForeseeFunction,
     JobFunction,
     Jobs,
     Log,
@@ -65,6 +70,7 @@ from fairlead.kernels.columns import (
     Plug,
     Queue,
     TenantFunction,
+    WalkQueuesFunction,
 )
 from fairlead.kernels.decide import refresh_running, refresh_waiting, reopen_spared, tick_lanes, walk
 from fairlead.kernels.events import (
@@ -99,6 +105,7 @@ from fairlead.kernels.signatures import (
     CONSULT_CALL,
     DESK,
     FLOATS,
+    FORESEE_CALL,
     JOB_CALL,
     JOBS,
     LOG,
@@ -108,6 +115,7 @@ from fairlead.kernels.signatures import (
     QUEUE,
     TENANT_CALL,
     TYPES,
+    WALK_QUEUES_CALL,
 )
 
 NOT_ENOUGH_FREE = 10  # model.reason.Reason.NOT_ENOUGH_FREE
@@ -184,7 +192,10 @@ def underway(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None
 
 
 @hot
-def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug, node_event: NodeEventFunction) -> bool:
+def happen(
+    c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float, f: Plug,
+    node_event: NodeEventFunction, foresee: ForeseeFunction,
+) -> bool:  # fmt: skip
     """Everything that happens at this instant, in its fixed order, before anything is decided; was there anything?"""
     real = q.limit[Q_QUANTUM] > 0.0
     while q.counter[G_EVENTS] > 0 and q.event_time[0] == now and kind_of(q.event_code[0]) < TIMER:
@@ -205,6 +216,8 @@ def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug, node_ev
         q.counter[G_SEEN] += 1
         if kind == END:
             end(c, j, q, log, i, now, f)
+            if q.counter[R_FORECASTS] != 0:
+                foresee(c, j, q, desk, i, 1, now)
         else:
             node_event(
                 c, j, q, log, kind, i, now,
@@ -219,6 +232,8 @@ def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug, node_ev
         if reason != 0:
             refuse(log, j, q, i, now, reason)
         else:
+            if q.counter[R_FORECASTS] != 0:
+                foresee(c, j, q, desk, i, 0, now)
             arrive(c, j, q, i, now, f)
         i += 1
     q.counter[G_NEXT] = i
@@ -280,12 +295,14 @@ def run_on(
     p: F8, pp: F8,
     key: JobFunction, level: JobFunction, drift: JobFunction, wake: JobFunction, resets: JobFunction,
     group: TenantFunction, place: PlaceFunction,
-    node_event: NodeEventFunction, backfill: BackfillFunction, consult: ConsultFunction, plan: PlanFunction,
+    node_event: NodeEventFunction, backfill: BackfillFunction, consult: ConsultFunction,
+    walk_queues: WalkQueuesFunction, foresee: ForeseeFunction, plan: PlanFunction,
     stop_row: int,
 ) -> int:  # fmt: skip
     """Run until the log has `stop_row` rows (MORE), needs more room (NEED_SPACE), a planner must decide (WAKE) or all is
-    over (ENDED); a compiled planner's plan that can't be carried out ends it too (ILLEGAL_PLAN). Called again, it goes on
-    where it stopped. `node_event`, `backfill` and `consult` are the parts of the core that few runs use, see parts.py."""
+    over (ENDED), or stop before an instant for the model of durations to be trained (LEARN); a compiled planner's plan that
+    can't be carried out ends it too (ILLEGAL_PLAN). Called again, it goes on where it stopped. `node_event`, `backfill`,
+    `consult`, `walk_queues` and `foresee` are the parts of the core that few runs use, see parts.py."""
     f = Plug(p, pp, key, level, drift, wake, resets, group, place)
     if q.counter[G_TODO_DONE] < q.counter[G_TODO]:
         outcome = consult(
@@ -305,12 +322,15 @@ def run_on(
                 return WAKE
             refuse_rest(log, j, q, q.limit[Q_NOW])
             return ENDED
+        if q.counter[R_FORECASTS] != 0 and now >= q.limit[Q_LEARN]:
+            q.limit[Q_LEARN] = now
+            return LEARN
         if not room_for_instant(c, j, q, log, now):
             return NEED_SPACE
         q.limit[Q_NOW] = now
         if q.limit[Q_QUANTUM] == 0.0:
             q.limit[Q_RANKS_AT] = now
-        real = happen(c, j, q, log, now, f, node_event)
+        real = happen(c, j, q, log, desk, now, f, node_event, foresee)
         if q.counter[R_PLANNED] == PLANNER:
             return WAKE
         if q.counter[R_PLANNED] == COMPILED_PLANNER:
@@ -326,7 +346,9 @@ def run_on(
             reopen_spared(q)
         if q.counter[R_CHANGES] != 0:
             bring_ranks_up(c, j, q, now, f)
-        if q.counter[G_READY] != 0 or q.counter[R_EASY] != 0:
+        if q.counter[R_QUEUES] != 0:
+            walk_queues(c, j, q, log, now, p, pp, key, level, drift, wake, resets, group, place)
+        elif q.counter[G_READY] != 0 or q.counter[R_EASY] != 0:
             head = walk(c, j, q, log, now, f)
             if head >= 0 and q.counter[R_EASY] != 0 and q.counter[R_STRICT] == 0:
                 backfill(c, shadow, j, q, log, head, now, p, pp, key, level, drift, wake, resets, group, place)
@@ -336,7 +358,7 @@ def run_on(
 RUN_ON = i8(
     CLUSTER, CLUSTER, JOBS, QUEUE, LOG, DESK, FLOATS, FLOATS,
     JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, TENANT_CALL, PLACE_CALL,
-    NODE_EVENT_CALL, BACKFILL_CALL, CONSULT_CALL, PLAN_CALL, i8,
+    NODE_EVENT_CALL, BACKFILL_CALL, CONSULT_CALL, WALK_QUEUES_CALL, FORESEE_CALL, PLAN_CALL, i8,
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from fairlead.kernels import apply, easy, failures
+from fairlead.kernels import apply, easy, failures, forecast, queues
 from fairlead.kernels.columns import (
     F8,
     Cluster,
@@ -28,6 +28,7 @@ from fairlead.kernels.signatures import (
     BACKFILL_FUNCTION,
     CLUSTER,
     CONSULT_FUNCTION,
+    FORESEE_FUNCTION,
     IDS,
     JOBS,
     LOG,
@@ -35,6 +36,7 @@ from fairlead.kernels.signatures import (
     PLUGGED,
     QUEUE,
     TYPES,
+    WALK_QUEUES_FUNCTION,
 )
 
 ACT = i8(CLUSTER, JOBS, QUEUE, LOG, *PLUGGED, i8, IDS, f8, i8)
@@ -67,6 +69,19 @@ def _no_consult(
     return 0
 
 
+def _no_walk_queues(
+    c: Cluster, j: Jobs, q: Queue, log: Log, now: float,
+    p: F8, pp: F8,
+    key: JobFunction, level: JobFunction, drift: JobFunction, wake: JobFunction, resets: JobFunction,
+    group: TenantFunction, place: PlaceFunction,
+) -> int:  # fmt: skip
+    return 0
+
+
+def _no_foresee(c: Cluster, j: Jobs, q: Queue, desk: Desk, i: int, ended: int, now: float) -> int:
+    return 0
+
+
 @cache
 def _part(function: Callable[..., int], signature: Any, for_python: bool = False) -> Callable[..., int]:
     if not in_cache(function):
@@ -84,6 +99,14 @@ def backfill(easy_: bool) -> Callable[..., int]:
 
 def consult(compiled_planner: bool) -> Callable[..., int]:
     return _part(apply.consult if compiled_planner else _no_consult, CONSULT_FUNCTION)
+
+
+def walk_queues(per_tenant: bool) -> Callable[..., int]:
+    return _part(queues.walk_queues if per_tenant else _no_walk_queues, WALK_QUEUES_FUNCTION)
+
+
+def foresee(forecasts: bool) -> Callable[..., int]:
+    return _part(forecast.foresee if forecasts else _no_foresee, FORESEE_FUNCTION)
 
 
 def act() -> Callable[..., int]:

@@ -42,6 +42,7 @@ from fairlead.kernels.columns import (
     T_AT,
     T_CPU,
     T_GROUP,
+    T_GUARANTEE,
     T_HELD,
     T_MEM,
     T_USE,
@@ -262,7 +263,8 @@ def rank_tenant(q: Queue, t: int, now: float, f: Plug) -> None:
         share = max(share, q.tenants[T_CPU, t] / q.limit[Q_TOTALS + 1])
     if q.limit[Q_TOTALS + 2] > 0.0:
         share = max(share, q.tenants[T_MEM, t] / q.limit[Q_TOTALS + 2])
-    row = TenantRow(q.tenants[T_HELD, t] / WHOLE, share, q.tenants[T_USE, t], q.tenants[T_WEIGHT, t])
+    guaranteed = q.tenants[T_GUARANTEE, t] / WHOLE
+    row = TenantRow(q.tenants[T_HELD, t] / WHOLE, share, q.tenants[T_USE, t], q.tenants[T_WEIGHT, t], guaranteed)
     q.tenants[T_GROUP, t] = f.group(row, now, f.p)
 
 

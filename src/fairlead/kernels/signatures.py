@@ -78,6 +78,10 @@ CONSULT_FUNCTION = i8(CLUSTER, JOBS, QUEUE, LOG, DESK, f8, PLAN_CALL, i8, *PLUGG
 NODE_EVENT_CALL = function_type(NODE_EVENT_FUNCTION)
 BACKFILL_CALL = function_type(BACKFILL_FUNCTION)
 CONSULT_CALL = function_type(CONSULT_FUNCTION)
+WALK_QUEUES_FUNCTION = i8(CLUSTER, JOBS, QUEUE, LOG, f8, *PLUGGED)
+FORESEE_FUNCTION = i8(CLUSTER, JOBS, QUEUE, DESK, i8, i8, f8)
+WALK_QUEUES_CALL = function_type(WALK_QUEUES_FUNCTION)
+FORESEE_CALL = function_type(FORESEE_FUNCTION)
 
 #: what the annotations of kernel functions mean; arrays of two dimensions have no name and stay with numba
 TYPES = {
@@ -89,6 +93,7 @@ TYPES = {
     "Plug": PLUG,
     "PlanFunction": PLAN_CALL,
     "NodeEventFunction": NODE_EVENT_CALL,
+    "ForeseeFunction": FORESEE_CALL,
     "F8": FLOATS,
     "I4": IDS,
     "I8": type_of(_I8),

@@ -21,3 +21,4 @@ class Reason(IntEnum):
     # stopped
     OUTRANKED = 20  #: a job that the policy ranks higher took its GPUs
     PLANNED = 21  #: a planner asked for it
+    RECLAIMED = 22  #: its tenant held more than its guarantee, and another asked for its own

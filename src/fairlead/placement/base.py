@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from fairlead.model.cluster import ClusterSpec
+
 
 class Placer:
     """Subclass in one file: a name, a docstring of one line, `place`, and parameters with their defaults.
@@ -20,8 +22,8 @@ class Placer:
     place: ClassVar[Callable[..., int]]
 
     @classmethod
-    def numbers(cls, values: dict[str, object], levels: tuple[str, ...]) -> list[float]:
-        """The parameters as the array that `place` gets, in the order of `parameters`."""
+    def numbers(cls, values: dict[str, object], cluster: ClusterSpec) -> list[float]:
+        """The parameters as the array that `place` gets: the numbers among them, in the order of `parameters`."""
         return [float(values[name]) for name in cls.parameters]  # type: ignore[arg-type]
 
     @classmethod

@@ -14,6 +14,7 @@ from fairlead.kernels.columns import (
     Cluster,
 )
 from fairlead.kernels.jit import inner
+from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
 from fairlead.placement.base import Placer
 from fairlead.placement.consolidate import enough_free, relaxed
@@ -78,8 +79,8 @@ class Rack(Placer):
     place = staticmethod(place)
 
     @classmethod
-    def numbers(cls, values: dict[str, object], levels: tuple[str, ...]) -> list[float]:
-        within = str(values["within"])
+    def numbers(cls, values: dict[str, object], cluster: ClusterSpec) -> list[float]:
+        levels, within = cluster.levels, str(values["within"])
         if not within or within == "cluster":
             return [len(levels) + 1.0]
         if within == "node":

@@ -16,6 +16,7 @@ from fairlead.kernels.columns import (
 )
 from fairlead.kernels.desk import empty_desk
 from fairlead.model.plan import Plan
+from fairlead.policy.forecast import Labels
 from fairlead.state.view import View
 
 #: when a key can change: never, only while its job runs, or at any time
@@ -31,6 +32,7 @@ class History:
 
     gpus: npt.NDArray[np.float64]
     duration_s: npt.NDArray[np.float64]
+    labels: Labels | None = None  #: whose job each is, as is known at its submission
 
 
 class QueuePolicy:
@@ -47,6 +49,8 @@ class QueuePolicy:
     quantum: ClassVar[float] = 0.0  #: seconds between looks at running jobs' ranks, 0: at every event
     easy: ClassVar[bool] = False  #: the first job that does not fit gets a reservation
     by_tenant: ClassVar[bool] = False  #: `group` ranks tenants first
+    queues: ClassVar[bool] = False  #: each tenant's queue is on its own: a strict one blocks nobody else
+    borrows: ClassVar[bool] = False  #: and may hold more than its quota while nobody asks for its own
     half_life: ClassVar[str] = ""  #: name of the parameter that holds the half-life of tenants' use
     #: left out, it is read off what `key` and `level` look at
     changes: ClassVar[Changes | None] = None

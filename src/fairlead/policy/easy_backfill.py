@@ -7,14 +7,15 @@ from fairlead.kernels.columns import (
     JobRow,
 )
 from fairlead.policy.base import QueuePolicy
+from fairlead.policy.forecast import FORECAST_PARAMETERS
 
 
 class EasyBackfill(QueuePolicy):
-    """In order of submission; others go ahead only if the head's reserved start holds. estimate=given|actual."""
+    """In order of submission; others go ahead only if the head's reserved start holds. estimate=given|actual|predicted."""
 
     name = "easy-backfill"
     easy = True
-    parameters = {"estimate": "given"}
+    parameters = {"estimate": "given", **FORECAST_PARAMETERS}
 
     @staticmethod
     def key(job: JobRow, now: float, p: F8) -> float:

@@ -19,6 +19,7 @@ _REFUSED = {
 _SUSPENDED = {
     Reason.OUTRANKED: "a job that the policy ranks higher took its GPUs",
     Reason.PLANNED: "the planner asked for it",
+    Reason.RECLAIMED: "its tenant held more than its guarantee, and another tenant asked for its own",
 }
 
 

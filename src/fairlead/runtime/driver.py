@@ -14,9 +14,12 @@ from fairlead.kernels.columns import (
     G_NEED_ROWS,
     G_ROWS,
     ILLEGAL_PLAN,
+    LEARN,
     NEED_SPACE,
+    Q_LEARN,
     R_NODES_FAIL,
     WAKE,
+    Desk,
 )
 from fairlead.kernels.loop import compiled_loop
 from fairlead.runtime.planning import consult, illegal
@@ -36,6 +39,8 @@ def parts_for(traits: Traits, nodes_fail: bool) -> tuple[Callable[..., int], ...
         parts.node_event(nodes_fail),
         parts.backfill(traits.easy),
         parts.consult(traits.planned == COMPILED_PLANNER),
+        parts.walk_queues(traits.queues),
+        parts.foresee(traits.forecasts),
     )
 
 
@@ -57,12 +62,25 @@ def drive(state: State, plugged: Plugged, watch: Watch | None = None) -> None:
         elif why == WAKE:
             assert plugged.planner is not None
             consult(state, plugged)
+        elif why == LEARN:
+            train(state, plugged, desk)
         elif why == ILLEGAL_PLAN:
             raise illegal(state, plugged, desk)
-        if watch is not None and why != WAKE:
+        if watch is not None and why not in (WAKE, LEARN):
             watch(total - int(state.counter[G_LIVE]), total, state)
         if why == ENDED:
             return
+
+
+def train(state: State, plugged: Plugged, desk: Desk) -> None:
+    """The core has reached a moment at which the model of durations is trained: do that, and say when to do it next."""
+    assert plugged.forecaster is not None
+    plugged.forecaster.train(state.log, int(state.counter[G_ROWS]), desk)
+    every_s, limit = plugged.forecaster.retrain_s, state.queue.limit
+    turn = limit[Q_LEARN] // every_s + 1
+    while turn * every_s <= limit[Q_LEARN]:
+        turn += 1
+    limit[Q_LEARN] = turn * every_s
 
 
 __all__ = ["STRIDE", "Watch", "drive", "parts_for"]

@@ -7,8 +7,10 @@ import numpy as np
 from fairlead.kernels.columns import (
     F8,
     I4,
+    WHOLE,
 )
 from fairlead.model.cluster import ClusterSpec
+from fairlead.policy.forecast import Labels
 from fairlead.sim.profiles import Profiles
 from fairlead.state.cluster import gpu_types
 from fairlead.state.jobs import NO_SUCH_TYPE, JobInput
@@ -21,7 +23,7 @@ def job_input(trace: Trace, spec: ClusterSpec, profiles: Profiles, *, estimates:
         submit_s=np.ascontiguousarray(trace.submit_s),
         duration_s=np.ascontiguousarray(trace.duration_s),
         gpus=np.ascontiguousarray(trace.gpus),
-        share_milli=_shares(trace),
+        share_milli=_shares(trace, spec),
         cpu_milli=trace.cpu_milli,
         memory_mib=trace.memory_mib,
         gpu_type=_types(trace.gpu_type, spec),
@@ -31,14 +33,45 @@ def job_input(trace: Trace, spec: ClusterSpec, profiles: Profiles, *, estimates:
         estimate_s=_estimates(trace) if estimates else None,
         profile=profiles.numbers(trace.profile),
         skew_milli=profiles.skews(trace.profile),
+        efficiency_milli=profiles.efficiencies(trace.profile),
         gpu_memory_gib=None if trace.gpu_memory_mib is None else trace.gpu_memory_mib / 1024.0,
     )
 
 
-def _shares(trace: Trace) -> I4 | None:
+def labels_of(trace: Trace) -> Labels:
+    """What a model of durations may look at: all of it is known when a job is submitted."""
+    shares = trace.gpu_share_milli
+    milli = trace.gpus * (WHOLE if shares is None else shares)
+    return Labels(milli.astype(np.int32), *(_codes(column) for column in (trace.tenant, trace.user, trace.group)))
+
+
+def _codes(column: Names | None) -> I4 | None:
+    return None if column is None else column.codes
+
+
+def _shares(trace: Trace, spec: ClusterSpec) -> I4 | None:
     """None where no job asks for less than a GPU: the core is faster without shares to look after."""
     shares = trace.gpu_share_milli
-    return None if shares is None or bool((shares == 1000).all()) else shares
+    if shares is None or bool((shares == WHOLE).all()):
+        return None
+    return shares if trace.gpu_memory_mib is None else _with_memory(trace, shares, spec)
+
+
+def _with_memory(trace: Trace, shares: I4, spec: ClusterSpec) -> I4:
+    """A share guarantees that part of a GPU's memory, so it is at least what the job's stated memory is of the smallest
+    GPU that it may run on. Where some such GPU does not state its memory, shares are as asked for."""
+    assert trace.gpu_memory_mib is not None
+    types = () if trace.gpu_type is None else trace.gpu_type.values
+    smallest = np.array([_smallest_gpu_mib(spec, name) for name in (*types, None)])  # code -1 is the last entry
+    codes = np.full(len(trace), -1) if trace.gpu_type is None else trace.gpu_type.codes
+    needs = np.ceil(trace.gpu_memory_mib * float(WHOLE) / smallest[codes])
+    return np.where(shares < WHOLE, np.maximum(shares, np.minimum(needs, WHOLE)), shares).astype(np.int32)
+
+
+def _smallest_gpu_mib(spec: ClusterSpec, gpu_type: str | None) -> float:
+    """Infinite where a GPU of the type (None: of any) does not say how much it has."""
+    sizes = [node.gpu_memory_mib for node in spec.nodes if node.gpus and gpu_type in (None, node.gpu_type)]
+    return np.inf if not sizes or None in sizes else float(min(size for size in sizes if size is not None))
 
 
 def _estimates(trace: Trace) -> F8 | None:

@@ -26,6 +26,7 @@ class Profile:
     #: alone on its GPU, with one co-tenant, … ; the last holds for more
     sharing: tuple[float, ...] = (1.0,)
     skew: float = 0.0  #: the largest tensor's share of the model
+    efficiency: float = 0.0  #: how much of a GPU's compute it uses, 0: not known
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,17 @@ class Profiles:
         return table[column.codes]
 
     def skews(self, column: Names | None) -> I4 | None:
-        if column is None or not any(p.skew for p in self.by_name.values()):
+        return self._milli(column, {name: one.skew for name, one in self.by_name.items()})
+
+    def efficiencies(self, column: Names | None) -> I4 | None:
+        return self._milli(column, {name: one.efficiency for name, one in self.by_name.items()})
+
+    @staticmethod
+    def _milli(column: Names | None, shares: Mapping[str, float]) -> I4 | None:
+        """Each job's share in thousandths, 0 where its profile is not known; None where all are 0."""
+        if column is None or not any(shares.values()):
             return None
-        table = [round(1000 * self.by_name[n].skew) if n in self.by_name else 0 for n in column.values]
+        table = [round(1000 * shares.get(name, 0.0)) for name in column.values]
         return np.array([*table, 0], np.int32)[column.codes]
 
     def rates(self, spec: ClusterSpec) -> Rates:

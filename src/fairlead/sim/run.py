@@ -13,6 +13,7 @@ from fairlead.core.feasible import judge_classes
 from fairlead.core.plugs import Plugged, parse_choice, plug_in
 from fairlead.kernels.columns import (
     DONE,
+    F8,
     G_COST_MS,
     G_DONE,
     G_IDS,
@@ -23,6 +24,7 @@ from fairlead.kernels.columns import (
     G_SEEN,
     J_BEGUN,
     J_DUE,
+    J_ESTIMATE,
     J_FIRST,
     J_HELD,
     K_ALLOC,
@@ -37,7 +39,7 @@ from fairlead.policy.base import History
 from fairlead.record.digest import RowDigest
 from fairlead.record.journal import JobTable, Journal, Outcome
 from fairlead.runtime.driver import drive, parts_for
-from fairlead.sim.jobs import job_input
+from fairlead.sim.jobs import job_input, labels_of
 from fairlead.sim.profiles import Profiles
 from fairlead.state.rules import Options
 from fairlead.state.state import State, new_state
@@ -61,6 +63,9 @@ class Run:
     compile_s: float
     run_s: float
     state: State = field(repr=False)
+    estimate_s: F8 | None = (
+        None  #: what each job was predicted to take when it was submitted, where the policy predicts
+    )
 
 
 def prepare(
@@ -68,8 +73,8 @@ def prepare(
 ) -> tuple[Plugged, float]:
     """Everything compiled, and the seconds that took."""
     started = time.perf_counter()
-    history = History(gpus=trace.gpus.astype(np.float64), duration_s=trace.duration_s)
-    plugged = plug_in(parse_choice(policy), parse_choice(placer), history, spec.levels)
+    history = History(gpus=trace.gpus.astype(np.float64), duration_s=trace.duration_s, labels=labels_of(trace))
+    plugged = plug_in(parse_choice(policy), parse_choice(placer), history, spec)
     compiled_loop()
     parts_for(plugged.traits, options is not None and options.nodes_fail)
     return plugged, time.perf_counter() - started
@@ -122,6 +127,7 @@ def simulate(
         compile_s=compile_s,
         run_s=time.perf_counter() - started,
         state=state,
+        estimate_s=None if plugged.forecaster is None else state.jobs.floats[J_ESTIMATE],
     )
 
 

@@ -71,6 +71,7 @@ from fairlead.kernels.columns import (
     U_FREE,
     U_JOB,
     U_NODE,
+    UNLIMITED,
     WAITING,
     WHOLE,
     X_JOB,
@@ -79,7 +80,6 @@ from fairlead.kernels.columns import (
 )
 from fairlead.kernels.events import END
 from fairlead.kernels.lanes import next_in_lane, worst_of
-from fairlead.state.cluster import UNLIMITED
 from fairlead.state.state import State
 
 

@@ -11,9 +11,11 @@ from fairlead.kernels.columns import (
     I8,
     N_CAP,
     N_CPU,
+    N_CPU_CAP,
     N_FREE,
     N_GPU0,
     N_MEM,
+    N_MEM_CAP,
     N_POOL,
     N_SLOT,
     N_TYPE,
@@ -42,13 +44,11 @@ from fairlead.kernels.columns import (
     U_JOB,
     U_NODE,
     U_SEATS,
+    UNLIMITED,
     WHOLE,
     Cluster,
 )
 from fairlead.model.cluster import ClusterSpec
-
-#: CPU or memory of a node that does not state it: more than any job asks for
-UNLIMITED = 1 << 50
 
 
 def gpu_types(spec: ClusterSpec) -> tuple[str, ...]:
@@ -75,6 +75,7 @@ def lay_out(spec: ClusterSpec, shape: I8, seats: int) -> Cluster:
     node[N_TYPE] = [number[n.gpu_type] for n in spec.nodes]
     node[N_CPU] = [UNLIMITED if n.cpu_milli is None else n.cpu_milli for n in spec.nodes]
     node[N_MEM] = [UNLIMITED if n.memory_mib is None else n.memory_mib for n in spec.nodes]
+    node[N_CPU_CAP], node[N_MEM_CAP] = node[N_CPU], node[N_MEM]
     node[N_UP] = 1
     node[N_GPU0] = np.cumsum(node[N_CAP]) - node[N_CAP]
     node[NODE_COLUMNS:] = _domains(spec)

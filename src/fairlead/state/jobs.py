@@ -14,6 +14,7 @@ from fairlead.kernels.columns import (
     I8,
     S_COUNT,
     S_CPU,
+    S_EFFICIENCY,
     S_GPUS,
     S_MEM,
     S_MILLI,
@@ -44,6 +45,7 @@ class JobInput:
     estimate_s: F8 | None = None
     profile: I4 | None = None
     skew_milli: I4 | None = None
+    efficiency_milli: I4 | None = None
     gpu_memory_gib: F8 | None = None
 
     def __len__(self) -> int:
@@ -92,6 +94,7 @@ def sort_into_classes(jobs: JobInput, by_tenant: bool) -> Layout:
         (S_MEM, jobs.memory_mib, 0),
         (S_TYPE, jobs.gpu_type, -1),
         (S_SKEW, jobs.skew_milli, 0),
+        (S_EFFICIENCY, jobs.efficiency_milli, 0),
     ]
     present = [(row, column) for row, column, _ in rows if column is not None]
     shape_of, values = dense([column for _, column in present])

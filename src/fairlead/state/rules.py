@@ -52,6 +52,8 @@ class Traits:
     preempts: bool = False
     easy: bool = False
     by_tenant: bool = False
+    queues: bool = False  #: each tenant has a queue of its own
+    borrows: bool = False  #: and may hold more than its guarantee
     changes: int = 0  #: 0 never, 1 while running, 2 always
     drifts: bool = False
     levels: bool = False
@@ -63,4 +65,6 @@ class Traits:
     owners: bool = False  #: it must be known who holds each GPU
     tenant_classes: bool = False  #: jobs of different tenants wait apart
     fewest_nodes: bool = False
+    forecasts: bool = False  #: estimates are predictions, made in the run
+    retrain_s: float = 0.0  #: between trainings of the model, 0: it is never trained
     gpu_parts: bool = False

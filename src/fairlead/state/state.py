@@ -15,6 +15,7 @@ from fairlead.kernels.columns import (
     C_SHAPE,
     C_TENANT,
     CLASS_COLUMNS,
+    F8,
     G_IDS,
     G_LIVE,
     G_ROWS,
@@ -30,9 +31,11 @@ from fairlead.kernels.columns import (
     K_STATE,
     LIMITS,
     N_ROOM,
+    NEVER,
     Q_CHECKPOINT,
     Q_FAILURES,
     Q_HALF_LIFE,
+    Q_LEARN,
     Q_MTBF,
     Q_MTTR,
     Q_QUANTUM,
@@ -40,11 +43,13 @@ from fairlead.kernels.columns import (
     Q_RESUME_PER_GIB,
     Q_START_COST,
     Q_TOTALS,
+    R_BORROWS,
     R_CHANGES,
     R_DEMANDS,
     R_DRIFTS,
     R_EASY,
     R_ESTIMATES,
+    R_FORECASTS,
     R_GATED,
     R_GROUPED,
     R_LEVELS,
@@ -53,6 +58,7 @@ from fairlead.kernels.columns import (
     R_OWNERS,
     R_PLANNED,
     R_PREEMPTS,
+    R_QUEUES,
     R_QUOTAS,
     R_RATES,
     R_RETRIES,
@@ -69,6 +75,8 @@ from fairlead.kernels.columns import (
     RUN_INTS,
     RUNNING,
     S_GPUS,
+    T_GUARANTEE,
+    T_HEAD,
     T_QUOTA,
     T_WEIGHT,
     TENANT_COLUMNS,
@@ -147,8 +155,9 @@ def _longer(array: npt.NDArray[Any], size: int, used: int) -> npt.NDArray[Any]:
 def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Options, rates: Rates) -> State:
     """The state before anything has happened: an empty cluster, and every job still to come."""
     quotas = any(t.quota_gpus is not None for t in spec.tenants.values()) and jobs.tenant is not None
+    quotas = quotas and not traits.borrows
     grouped = traits.by_tenant
-    if traits.preempts and grouped:
+    if traits.preempts and grouped and not traits.queues:
         raise InputError("a policy that ranks tenants cannot preempt", accepts="preempt=false")
     if traits.preempts and 0 < traits.quantum <= options.resume_cost_s:
         raise InputError(
@@ -180,11 +189,13 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     rule[R_CHANGES], rule[R_DRIFTS], rule[R_TIMERS] = traits.changes, drifts, traits.timers
     rule[R_SHARES], rule[R_QUOTAS], rule[R_GATED] = shares, quotas, traits.fewest_nodes
     rule[R_DEMANDS] = jobs.cpu_milli is not None or jobs.memory_mib is not None
-    rule[R_OWNERS] = traits.owners or (traits.preempts and traits.fewest_nodes and not shares)
+    surveys = traits.preempts and traits.fewest_nodes and not traits.queues
+    rule[R_OWNERS] = traits.owners or (surveys and not shares)
+    rule[R_QUEUES], rule[R_BORROWS], rule[R_FORECASTS] = traits.queues, traits.borrows, traits.forecasts
     rule[R_RETRIES], rule[R_SEED], rule[R_RATES] = options.retries, options.seed, uneven
     rule[R_PLANNED], rule[R_LISTED], rule[R_LEVELS] = traits.planned, listed, traits.levels
     rule[R_NODES_FAIL] = options.nodes_fail
-    rule[R_ESTIMATES] = jobs.estimate_s is not None
+    rule[R_ESTIMATES] = jobs.estimate_s is not None or traits.forecasts
     rule[R_RISES] = drifts and traits.rises
     lanes = layout.shape.shape[1] + 2
     limit = np.zeros(LIMITS + lanes)
@@ -197,6 +208,7 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     limit[Q_RESUME_PER_GIB], limit[Q_FAILURES] = options.resume_cost_s_per_gib, options.job_failures
     limit[Q_CHECKPOINT], limit[Q_HALF_LIFE] = options.checkpoint_s, traits.half_life
     limit[Q_MTBF], limit[Q_MTTR] = options.node_mtbf_s, options.node_mttr_s
+    limit[Q_LEARN] = traits.retrain_s or NEVER
 
     rule[R_SPANS] = rates.speed.shape[1]
     rule[R_SEATS], rule[R_SEAT_COUNT] = rule[R_SPANS] + rates.locality.shape[1], rates.sharing.shape[1]
@@ -214,7 +226,7 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
         jobs=_job_columns(jobs, layout),
         queue=Queue(
             classes=table,
-            tenants=_tenants(spec, jobs),
+            tenants=_tenants(spec, jobs, traits),
             event_time=np.empty(events),
             event_code=np.empty(events, np.int64),
             counter=rule,
@@ -249,7 +261,7 @@ def _job_columns(jobs: JobInput, layout: Layout) -> Jobs:
     return Jobs(jobs.submit_s, jobs.duration_s, floats, ints)
 
 
-def _tenants(spec: ClusterSpec, jobs: JobInput) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+def _tenants(spec: ClusterSpec, jobs: JobInput, traits: Traits) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     names = jobs.tenant_names or ("",)
     table = np.zeros((TENANT_COLUMNS, len(names)))
     table[T_QUOTA], table[T_WEIGHT] = -1.0, 1.0
@@ -259,7 +271,23 @@ def _tenants(spec: ClusterSpec, jobs: JobInput) -> np.ndarray[tuple[int, int], n
             table[T_WEIGHT, t] = tenant.weight
             if tenant.quota_gpus is not None:
                 table[T_QUOTA, t] = tenant.quota_gpus * WHOLE
+    table[T_HEAD] = -1.0
+    if traits.queues:
+        table[T_GUARANTEE] = _guarantees(table, spec, traits.borrows)
+    if traits.borrows:
+        table[T_QUOTA] = -1.0
     return table
+
+
+def _guarantees(tenants: F8, spec: ClusterSpec, borrows: bool) -> F8:
+    """Milli-GPUs per tenant: its quota. Where it may borrow and nobody has one, its part of the cluster by weight."""
+    quotas, weights = tenants[T_QUOTA], tenants[T_WEIGHT]
+    shares: F8 = np.floor(spec.gpus * WHOLE * weights / weights.sum())
+    if not borrows:
+        shares = np.where(quotas < 0, NEVER, quotas)
+    elif (quotas >= 0).any():
+        shares = np.maximum(quotas, 0.0)
+    return shares
 
 
 def _plan_node_events(state: State, options: Options) -> None:
