@@ -186,7 +186,7 @@ def _check_chain(spec: CellsSpec, chain: str) -> None:
         for quota in vc.cells:
             if quota.chain == chain:
                 owned[quota.kind] += quota.count
-    whole, loose = _around_pins(spec, chain)
+    whole, loose = around_pins(spec, chain)
     left = 0
     for position in range(len(levels) - 1, -1, -1):
         above = fan_out[position + 1] if position + 1 < len(levels) else 0
@@ -203,7 +203,7 @@ def _check_chain(spec: CellsSpec, chain: str) -> None:
             )
 
 
-def _around_pins(spec: CellsSpec, chain: str) -> tuple[int, Counter[str]]:
+def around_pins(spec: CellsSpec, chain: str) -> tuple[int, Counter[str]]:
     """Top cells without an owned pinned cell inside, and by type what is left loose around those that have one."""
     owned = {name for vc in spec.virtual.values() for name in vc.pinned}
     whole, loose = 0, Counter[str]()

@@ -134,6 +134,8 @@ def _must_fail(run: Cases, names: list[str]) -> list[str]:
             answer = run.hived.schedule(pod, run.hived.nodes())
             if isinstance(answer, Bind):
                 run.start(pod, answer)
+            elif isinstance(answer, Preempt):
+                run.preempting.append(pod)
     except UserError:
         return []
     return [f"{' and '.join(names)}: no user error"]
