@@ -19,6 +19,7 @@ Table = npt.NDArray[np.int64]  #: of two dimensions
 
 WHOLE = 1000  #: milli-GPUs of a GPU
 NEVER = np.inf
+AGAIN = -1.0  #: what a compiled planner returns to be asked once more at this instant, when its plan is carried out
 
 # -- node table -----------------------------------------------------------------------------------------------------
 N_FREE = 0  #: wholly free GPUs, whether the node is up or not
@@ -123,7 +124,7 @@ K_PRIORITY = 13
 K_PROFILE = 14
 K_RUNLIST = 15  #: (not by job) the running jobs, G_LISTED of them
 K_SCRATCH = 16  #: (not by job) room for a list of jobs within one step
-K_PASS = 17  #: the pass that started its present run; kept where R_PREEMPTS
+K_PASS = 17  #: the pass that started its present run; kept where R_PREEMPTS. Planners: see G_REKEYED
 K_STAMP = 18  #: which of the ends that were due for it holds
 K_TIMER_STAMP = 19
 K_SURVEY = 20  #: the last survey.py that found it could be displaced
@@ -170,7 +171,8 @@ G_AGAIN = 22  #: 1: some class is BLOCKED_NOW
 G_SURVEY = 23  #: surveys so far
 G_TODO = 24  #: actions of a compiled planner's plan, and how many of them are carried out
 G_TODO_DONE = 25
-COUNTERS = 26
+G_REKEYED = 26  #: planners: 1 + the last running job that a timer gave another rank, 0 if none; they link by K_PASS
+COUNTERS = 27
 
 # -- rules, behind the counters: what the policy and the run ask for --------------------------------------------------------------------
 R_STRICT = COUNTERS + 0
@@ -214,7 +216,7 @@ Q_MTTR = 10
 Q_TOTALS = 11  #: and two more: capacity in milli-GPUs, milli-CPUs, MiB; 0 where some node does not state it
 Q_SPARE = 14  #: milli-GPUs of its quota that the head of the queue leaves at its reserved start
 Q_RANKS_AT = 15  #: the moment whose ranks count: now, or the last tick of the quantum
-Q_WAKE = 16  #: when a compiled planner wants to be asked again, if nothing happens before
+Q_WAKE = 16  #: when a compiled planner wants to be asked again, if nothing happens before; AGAIN: at once
 LIMITS = 17  #: behind these, per lane, how fast its keys change
 
 

@@ -8,6 +8,7 @@ from functools import cache
 
 from fairlead.kernels.apply import CARRIED_OUT, NO_ROOM, carry_out
 from fairlead.kernels.columns import (
+    AGAIN,
     C_REASON,
     C_SHAPE,
     F8,
@@ -20,6 +21,7 @@ from fairlead.kernels.columns import (
     G_NEED_ROWS,
     G_NEXT,
     G_READY,
+    G_REKEYED,
     G_ROWS,
     G_RUNNING,
     G_SEEN,
@@ -33,6 +35,7 @@ from fairlead.kernels.columns import (
     J_TIMER,
     K_ALLOC,
     K_CLASS,
+    K_PASS,
     K_RUNLIST,
     K_SCRATCH,
     K_STATE,
@@ -230,6 +233,9 @@ def timer(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) 
         if waiting:
             j.floats[J_SINCE, i] = now
     rerank(c, j, q, i, now, f)
+    if not waiting and q.counter[R_PLANNED] != PASS:
+        j.ints[K_PASS, i] = q.counter[G_REKEYED]
+        q.counter[G_REKEYED] = i + 1
     if waiting:
         enter_class_called(j, q, i, q.counter[R_PREEMPTS] != 0)
     elif q.counter[R_PREEMPTS] != 0:
@@ -301,17 +307,22 @@ def happen(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> bool
 def consult(
     c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float, plan: PlanFunction, f: Plug, afresh: bool
 ) -> int:
-    """Let the compiled planner decide at this instant and carry its plan out, or what was left of it: MORE, or why not."""
-    if afresh:
-        q.counter[G_TODO] = 0
-        q.counter[G_TODO_DONE] = 0
-        q.limit[Q_WAKE] = plan(c, j, q, log, desk, now)
-        if q.limit[Q_WAKE] <= now:
-            return ILLEGAL_PLAN
-    outcome = carry_out(c, j, q, log, desk, now, f)
-    if outcome == CARRIED_OUT:
-        return MORE
-    return NEED_SPACE if outcome == NO_ROOM else ILLEGAL_PLAN
+    """Let the compiled planner decide at this instant and carry its plan out, or what was left of it, and so on as often as it
+    wants to be asked again at once: MORE, or why not."""
+    while True:
+        if afresh:
+            q.counter[G_TODO] = 0
+            q.counter[G_TODO_DONE] = 0
+            q.limit[Q_WAKE] = plan(c, j, q, log, desk, now)
+            again = q.limit[Q_WAKE] == AGAIN and q.counter[G_TODO] > 0
+            if q.limit[Q_WAKE] <= now and not again:
+                return ILLEGAL_PLAN
+        outcome = carry_out(c, j, q, log, desk, now, f)
+        if outcome != CARRIED_OUT:
+            return NEED_SPACE if outcome == NO_ROOM else ILLEGAL_PLAN
+        if q.limit[Q_WAKE] != AGAIN:
+            return MORE
+        afresh = True
 
 
 @inner

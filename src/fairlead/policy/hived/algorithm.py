@@ -150,8 +150,38 @@ class Hived:
         """The pod has ended; with its last pod, a group's cells are free."""
         group = self.groups[pod.group_name]
         group.pods[pod.gpus][answers.pod_number(where, pod.gpus)] = None
-        if any(one is not None for pods in group.pods.values() for one in pods):
-            return
+        if all(one is None for pods in group.pods.values() for one in pods):
+            self.end(group)
+
+    # -- whole groups -----------------------------------------------------------------------------------------------------
+
+    def claim(self, pod: Pod) -> Group | None:
+        """A place for the pod's whole group, which it has from now on; None if there is none. Who else is on it must be
+        ended before the group is `settled`."""
+        check_pod(pod)
+        found, _ = self._place_group(pod, lambda node: True)
+        if found is None:
+            return None
+        self._begin_preemption(pod, *found)
+        return self.groups[pod.group_name]
+
+    def settle(self, group: Group) -> None:
+        """Nobody else is on the group's cells any more: it runs."""
+        self._end_preemption(group)
+
+    def set_priority(self, group: Group, priority: int) -> None:
+        """Of a group that runs, where it runs."""
+        if group.virtual is not None:
+            for gpu in group.gpus():
+                if gpu.bound is not None and gpu.state is CellState.USED:
+                    for cell in (gpu, gpu.bound):
+                        cell.count_used(cell.priority, -1)
+                        cell.count_used(priority, 1)
+                        cell.set_priority(priority)
+        group.priority = priority
+
+    def end(self, group: Group) -> None:
+        """A group that ran is gone; its cells are free, or wait for the rest of what their next group needs."""
         for gpu in group.gpus():
             gpu.user = None
             if gpu.state is CellState.USED:
@@ -179,7 +209,7 @@ class Hived:
             raise UserError(f"[{pod.name}]: the cluster has no {pod.gpu_type!r}")
         found, why = None, "no GPUs for it"
         for gpu_type in [pod.gpu_type] if pod.gpu_type else self.chains_of:
-            chains = self.chains_of[gpu_type]
+            chains = [chain for chain in self.chains_of[gpu_type] if pod.chain in ("", chain)]
             if pod.priority >= LOWEST_GUARANTEED:
                 chains = [chain for chain in chains if chain in vc.all]
                 if not chains and pod.gpu_type:

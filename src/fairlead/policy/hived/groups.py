@@ -48,6 +48,7 @@ class Pod:
     lazy: bool = False  #: who preempts it leaves it running, as opportunistic
     ignore_suggested: bool = False  #: it may go to any healthy node
     multi_chain: bool = False  #: its group may be divided over chains if none can hold it
+    chain: str = ""  #: the only chain to look at
 
     @property
     def group_name(self) -> str:
