@@ -86,6 +86,12 @@ class Hived:
         """Names of all nodes, in the order of the cells."""
         return list(dict.fromkeys(name for top in self.chains.values() for cell in top.all[top.top] for name in cell.nodes))
 
+    def virtual_view(self, vc: str, chain: str) -> NodeView[VirtualCell]:
+        return self._views[vc][chain]
+
+    def physical_view(self, chain: str) -> NodeView[PhysicalCell]:
+        return self._physical_view[chain]
+
     def set_bad_node(self, node: str) -> None:
         if node in self._gpus_of and node not in self.bad_nodes:
             self.bad_nodes.add(node)
@@ -173,11 +179,8 @@ class Hived:
         """Of a group that runs, where it runs."""
         if group.virtual is not None:
             for gpu in group.gpus():
-                if gpu.bound is not None and gpu.state is CellState.USED:
-                    for cell in (gpu, gpu.bound):
-                        cell.count_used(cell.priority, -1)
-                        cell.count_used(priority, 1)
-                        cell.set_priority(priority)
+                if gpu.state is CellState.USED:
+                    self._reprioritise(gpu, priority)
         group.priority = priority
 
     def end(self, group: Group) -> None:
@@ -314,33 +317,55 @@ class Hived:
         group = new_group(pod, GroupState.PREEMPTING)
         group.physical = {size: [list(one) for one in pods] for size, pods in physical.items()}
         group.virtual = virtual
+        new: list[tuple[PhysicalCell, str]] = []
         for size, pods in physical.items():
             for number, one in enumerate(pods):
                 for position, gpu in enumerate(one):
-                    if gpu.state is CellState.USED:
-                        assert gpu.user is not None
-                        self._free_gpu(gpu, gpu.user.vc)
+                    if gpu.user is not None:
                         gpu.user.state = GroupState.BEING_PREEMPTED
-                    self._take_gpu(gpu, virtual[size][number][position] if virtual else None, pod.priority, pod.vc)
+                    self._hand_over(gpu, virtual[size][number][position] if virtual else None, pod, new)
                     gpu.reserver = group
                     gpu.set_state(CellState.RESERVING if gpu.state is CellState.USED else CellState.RESERVED)
+        self.ledger.allocate_all(new)
         group.waiting.add(pod.name)
         self.groups[group.name] = group
+
+    def _hand_over(
+        self, gpu: PhysicalCell, virtual: VirtualCell | None, to: Pod, new: list[tuple[PhysicalCell, str]]
+    ) -> None:
+        """From who has it, if anybody, to a group of another priority. Within a virtual cluster the cell stays bound."""
+        if gpu.priority >= LOWEST_GUARANTEED and gpu.bound is virtual:
+            self._reprioritise(gpu, to.priority)
+            return
+        if gpu.user is not None:
+            self._free_gpu(gpu, gpu.user.vc)
+        self._take_gpu(gpu, virtual, to.priority, to.vc, new)
+
+    def _reprioritise(self, gpu: PhysicalCell, priority: int) -> None:
+        assert gpu.bound is not None
+        for cell in (gpu, gpu.bound):
+            cell.count_used(cell.priority, -1)
+            cell.count_used(priority, 1)
+            cell.set_priority(priority)
 
     def _cancel_preemption(self, group: Group) -> None:
         """Cells go back to who still runs on them."""
         spared: list[Group] = []
         for gpu in group.gpus():
-            self._free_gpu(gpu, group.vc)
             gpu.reserver = None
-            if gpu.state is CellState.RESERVING:
-                gpu.set_state(CellState.USED)
-                user = gpu.user
-                assert user is not None
-                self._take_gpu(gpu, user.virtual_gpu(gpu), user.priority, user.vc)
-                spared.append(user)
-            else:
+            user = gpu.user
+            if user is None:
+                self._free_gpu(gpu, group.vc)
                 gpu.set_state(CellState.FREE)
+                continue
+            virtual = user.virtual_gpu(gpu)
+            if virtual is not None and gpu.bound is virtual:
+                self._reprioritise(gpu, user.priority)
+            else:
+                self._free_gpu(gpu, group.vc)
+                self._take_gpu(gpu, virtual, user.priority, user.vc)
+            gpu.set_state(CellState.USED)
+            spared.append(user)
         for user in spared:
             if all(gpu.state is CellState.USED for gpu in user.gpus()):
                 user.state = GroupState.ALLOCATED
@@ -397,8 +422,16 @@ class Hived:
 
     # -- GPUs -------------------------------------------------------------------------------------------------------------
 
-    def _take_gpu(self, gpu: PhysicalCell, virtual: VirtualCell | None, priority: int, vc: str) -> str:
-        """Says what breaks safety, "" where nothing does."""
+    def _take_gpu(
+        self,
+        gpu: PhysicalCell,
+        virtual: VirtualCell | None,
+        priority: int,
+        vc: str,
+        new: list[tuple[PhysicalCell, str]] | None = None,
+    ) -> str:
+        """Says what breaks safety, "" where nothing does. A cell that is bound for this goes to `new`, where there is one,
+        to be allocated later."""
         if virtual is None:
             gpu.set_priority(OPPORTUNISTIC)
             gpu.count_used(OPPORTUNISTIC, 1)
@@ -409,14 +442,18 @@ class Hived:
         first = virtual.root.bound is None
         if gpu.bound is None:  # a bad one may be bound already
             bind(gpu, virtual)
+        assert virtual.root.bound is not None
+        if first and new is not None:
+            new.append((virtual.root.bound, vc))
+            return ""
         if first:
-            assert virtual.root.bound is not None
             return self.ledger.allocate(virtual.root.bound, vc)
+        self.ledger.use(virtual.root.bound, vc)
         return ""
 
     def _free_gpu(self, gpu: PhysicalCell, vc: str) -> None:
         virtual = gpu.bound
-        if virtual is not None:
+        if virtual is not None and gpu.priority >= LOWEST_GUARANTEED:  # others may be bound for being bad
             virtual.count_used(virtual.priority, -1)
             virtual.set_priority(FREE)
             preassigned = virtual.root.bound

@@ -62,10 +62,9 @@ class Binder:
     def bind(self, preassigned: list[Wanted], inside: list[list[Wanted]]) -> bool:
         for wanted in preassigned:
             level = wanted.cell.level
-            if self._split_down(wanted, self._lowest_from(level)):
-                self.owned[level] -= 1
-            elif not self._split_more(wanted):
+            if not self._split_down(wanted, self._lowest_from(level)) and not self._split_more(wanted):
                 return False
+            self.owned[level] -= 1
         for parts in inside:
             parent = parts[0].cell.parent
             assert parent is not None
@@ -97,7 +96,7 @@ class Binder:
 
     def _split_more(self, wanted: Wanted) -> bool:
         """No cell that buddy allocation would take is usable: split others above, as many as can be spared."""
-        level, top = wanted.cell.level, self.free.top
+        level, top, before = wanted.cell.level, self.free.top, self.free.copy()
         spare = [0] * (top + 2)
         sample: PhysicalCell | None = None  # any cell of the level: they are all alike
         for at in range(top, level, -1):
@@ -111,7 +110,7 @@ class Binder:
             elif sample is not None:
                 sample = sample.children[0]
         for at in range(level + 1, top + 1):
-            count = min(len(self.free[at]), spare[at])
+            count = min(len(self.free[at]), *spare[level + 1 : at + 1])
             if count <= 0:
                 continue
             parts = []
@@ -124,10 +123,22 @@ class Binder:
             self.free.at[level] = parts + self.free[level]
             picked = self._map([wanted], self.free[level])
             if picked is not None:
-                for cell in picked:
-                    self.free.remove(cell)
+                # of all that was split for a try, only what is around the chosen one really is
+                self.free = before
+                self._carve(picked[0])
                 return True
         return False
+
+    def _carve(self, cell: PhysicalCell) -> None:
+        path = [cell]
+        while path[-1] not in self.free:
+            parent = path[-1].parent
+            assert parent is not None
+            path.append(parent)
+        for around in reversed(path):
+            self.free.remove(around)
+            if around is not cell:
+                self.free.at[around.level - 1] += around.children
 
     def _usable(self, cells: list[PhysicalCell]) -> list[PhysicalCell]:
         """Those not bound, not on a bad node and with a suggested node, fewest opportunistic GPUs first."""

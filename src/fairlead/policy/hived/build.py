@@ -29,6 +29,15 @@ class Chain:
     def top(self) -> int:
         return len(self.levels)
 
+    def spare(self) -> list[int]:
+        """Per level, how many free cells all owners of cells of this level and above could do without. None is below 0 as
+        long as everybody can have what he owns, at once."""
+        found = [0] * (self.top + 2)
+        for level in range(self.top, 0, -1):
+            above = found[level + 1] * self.fan_out[level] if level < self.top else 0
+            found[level] = len(self.free[level]) - self.owned[level] + above
+        return found
+
 
 @dataclass
 class VirtualCluster:

@@ -20,12 +20,25 @@ class Ledger:
 
     # -- preassigned cells ----------------------------------------------------------------------------------------------
 
+    def allocate_all(self, cells: list[tuple[PhysicalCell, str]]) -> None:
+        """Cells that a group gets at once: none of them counts as free when the others are dealt with."""
+        for cell, vc in cells:
+            self._count_owned(cell, vc, -1)
+        for cell, _ in cells:
+            self._allocate(cell)
+
     def allocate(self, cell: PhysicalCell, vc: str, doomed: bool = False) -> str:
         """`cell` is bound to a preassigned cell of `vc`: take it off the free list, splitting what is around it. Says what
         breaks safety; "" where nothing does."""
+        self._count_owned(cell, vc, -1)
+        return self._allocate(cell, doomed)
+
+    def _count_owned(self, cell: PhysicalCell, vc: str, change: int) -> None:
+        self.clusters[vc].owned[cell.chain][cell.level] += change
+        self.chains[cell.chain].owned[cell.level] += change
+
+    def _allocate(self, cell: PhysicalCell, doomed: bool = False) -> str:
         chain, level = self.chains[cell.chain], cell.level
-        self.clusters[vc].owned[chain.name][level] -= 1
-        chain.owned[level] -= 1
         chain.left[level] -= 1
         broken = ""
         around = cell.parent
@@ -56,8 +69,7 @@ class Ledger:
     def release(self, cell: PhysicalCell, vc: str, doomed: bool = False) -> None:
         """The inverse: `cell` is free again and merges with its buddies."""
         chain, level = self.chains[cell.chain], cell.level
-        self.clusters[vc].owned[chain.name][level] += 1
-        chain.owned[level] += 1
+        self._count_owned(cell, vc, 1)
         chain.left[level] += 1
         around = cell.parent
         for at in range(level + 1, self._put_on(chain, cell) + 1):
@@ -164,11 +176,33 @@ class Ledger:
         for vc in self.clusters.values():
             owned = vc.owned.get(chain.name)
             while owned is not None and owned[level] > chain.left[level] - len(chain.bad[level]):
-                cell = chain.bad[level][0]
+                cell = self._to_doom(chain, level)
+                if cell is None:
+                    break
                 tie(cell, unbound_child(vc.preassigned[chain.name][level]))
                 vc.doomed[chain.name].add(cell)
                 chain.doomed[level] += 1
                 self.allocate(cell, vc.name, doomed=True)
+
+    def _to_doom(self, chain: Chain, level: int) -> PhysicalCell | None:
+        """A bad cell that can be taken without splitting what its owners may want whole. There may be none: then it is only
+        found out when a place is looked for that the cell is bad."""
+        spare = chain.spare()
+        for cell in chain.bad[level]:
+            around, bound = cell, cell.bound is not None
+            while around.parent is not None and not around.parent.split:
+                around = around.parent
+                bound = bound or around.bound is not None  # about to be allocated
+            if not bound and all(spare[at] > 0 for at in range(level + 1, around.level + 1)):
+                return cell
+        return None
+
+    def use(self, cell: PhysicalCell, vc: str) -> None:
+        """A preassigned cell is used; if it was doomed, it is now bound for a better reason: its healthy parts."""
+        doomed = self.clusters[vc].doomed[cell.chain]
+        if not cell.pinned and cell in doomed:
+            doomed.remove(cell)
+            self.chains[cell.chain].doomed[cell.level] -= 1
 
     def _spare(self, chain: Chain, level: int) -> None:
         """Let doomed cells go, in every virtual cluster that healthy ones are there for."""

@@ -1,0 +1,106 @@
+"""Random clusters of cells with owners for some of them, and random workloads for these owners."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fairlead.model.cell_tree import cells_of
+from fairlead.model.cells import CellQuota, CellsSpec, PhysicalCellSpec, VirtualClusterSpec, check_cells
+from fairlead.model.cluster import ClusterSpec, NodeSpec
+from fairlead.model.errors import InputError
+from fairlead.state.rules import Options
+from fairlead.workload.trace import Names, Trace
+
+_INSIDE = {4: [{}, {"half": 2}], 8: [{"half": 2, "quarter": 2}, {"half": 2}, {"quarter": 4}], 6: [{"half": 2}, {}], 2: [{}]}
+
+
+def random_spec(rng: np.random.Generator, vcs: tuple[str, ...]) -> ClusterSpec:
+    """One or two kinds of nodes, alone, in racks, or in racks in rows; feasible owners, some cells nobody's."""
+    nodes: list[NodeSpec] = []
+    inside = {}
+    above: tuple[str, ...] = [(), ("rack",), ("row", "rack")][int(rng.integers(3))]
+    for kind in range(int(rng.integers(1, 3))):
+        name = f"T{kind}"
+        gpus = int(rng.choice([2, 4, 8, 8, 6]))
+        inside[name] = _INSIDE[gpus][int(rng.integers(len(_INSIDE[gpus])))]
+        racks, each = int(rng.integers(2, 5)), int(rng.integers(1, 4))
+        for rack in range(racks * 2):
+            nodes += [
+                NodeSpec(f"n{kind}-{rack}-{i}", gpus, name, path=(f"row{kind}-{rack // 2}", f"rack{kind}-{rack}"))
+                for i in range(each)
+            ]
+    spec = cells_of(nodes, ("row", "rack"), inside, above)
+    return ClusterSpec(tuple(nodes), ("row", "rack"), cells=random_owners(rng, spec, vcs))
+
+
+def random_owners(rng: np.random.Generator, spec: CellsSpec, vcs: tuple[str, ...]) -> CellsSpec:
+    """Give cells away, one after another, as long as what is given fits."""
+    if rng.random() < 0.3:
+        spec = _with_pin(rng, spec, vcs[0])
+    owned: dict[str, list[CellQuota]] = {name: [] for name in vcs}
+    pins = {name: one.pinned for name, one in spec.virtual.items()}
+    for _ in range(int(rng.integers(4, 24))):
+        chain = spec.chains[int(rng.integers(len(spec.chains)))]
+        levels = spec.levels(chain)
+        kind, vc = levels[int(rng.integers(len(levels)))], vcs[int(rng.integers(len(vcs)))]
+        more = CellQuota(chain, kind, int(rng.integers(1, 3)))
+        trial = {
+            name: VirtualClusterSpec(name, (*quotas, *([more] if name == vc else ())), pins.get(name, ()))
+            for name, quotas in owned.items()
+        }
+        try:
+            check_cells(replace(spec, virtual=trial))
+        except InputError:
+            continue
+        owned[vc].append(more)
+    virtual = {
+        name: VirtualClusterSpec(name, tuple(quotas), pins.get(name, ())) for name, quotas in owned.items()
+    }
+    return replace(spec, virtual=virtual)
+
+
+def _with_pin(rng: np.random.Generator, spec: CellsSpec, vc: str) -> CellsSpec:
+    top = int(rng.integers(len(spec.physical)))
+    cells = list(spec.physical[top].walk())
+    target = cells[int(rng.integers(len(cells)))]
+
+    def pinned(cell: PhysicalCellSpec) -> PhysicalCellSpec:
+        if cell is target:
+            return replace(cell, pinned="pin")
+        return replace(cell, children=tuple(pinned(child) for child in cell.children))
+
+    physical = (*spec.physical[:top], pinned(spec.physical[top]), *spec.physical[top + 1 :])
+    return replace(spec, physical=physical, virtual={vc: VirtualClusterSpec(vc, (), ("pin",))})
+
+
+def random_run(seed: int) -> tuple[Trace, ClusterSpec, Options]:
+    """A cluster, a workload of a few dozen jobs, and nodes that fail."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    vcs = ("red", "blue", "green")[: int(rng.integers(1, 4))]
+    cluster = random_spec(rng, vcs)
+    count = int(rng.integers(10, 60))
+    submit = np.sort(rng.integers(0, 40, count)).astype(float)
+    largest = max(node.gpus for node in cluster.nodes)
+    sizes = [1, 1, 1, 2, 2, 3, 4, largest, largest, largest + 1, 2 * largest, 3 * largest]
+    priority = None
+    if rng.random() < 0.6:
+        priority = rng.choice([-1, -1, 0, 0, 1, 5], count).astype(np.int32)
+    kinds = tuple(dict.fromkeys(node.gpu_type for node in cluster.nodes))
+    kind = Names(rng.integers(-1, len(kinds), count).astype(np.int32), kinds) if rng.random() < 0.5 else None
+    trace = Trace(
+        submit_s=submit,
+        gpus=rng.choice(sizes, count).astype(np.int32),
+        duration_s=rng.integers(1, 30, count).astype(float),
+        tenant=Names(rng.integers(0, len(vcs), count).astype(np.int32), vcs),
+        priority=priority,
+        gpu_type=kind,
+    )
+    events: list[tuple[float, int, bool]] = []
+    if rng.random() < 0.6:
+        for _ in range(int(rng.integers(1, 12))):
+            node, down = int(rng.integers(len(cluster.nodes))), float(rng.integers(0, 50))
+            events += [(down, node, False), (down + float(rng.integers(1, 20)), node, True)]
+    failures = 0.2 if rng.random() < 0.2 else 0.0
+    return trace, cluster, Options(seed=seed, node_events=tuple(sorted(events)), job_failures=failures, retries=1)
