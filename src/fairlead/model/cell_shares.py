@@ -19,12 +19,12 @@ def default_cells(cluster: ClusterSpec) -> CellsSpec:
     return cluster.cells if cluster.cells is not None else cells_of(cluster.nodes, cluster.levels, {}, ())
 
 
-def owned_cells(cluster: ClusterSpec, shares: Shares) -> CellsSpec:
+def owned_cells(cluster: ClusterSpec, shares: Shares, spec: CellsSpec | None = None) -> CellsSpec:
     """The cells with an owner for each: as the file says; else as many as the tenant's share, or its quota, of GPUs makes.
 
-    `shares` are for tenants that have neither cells nor a quota.
+    `shares` are for tenants that have neither cells nor a quota; `spec` is default_cells(), if it is there already.
     """
-    spec = default_cells(cluster)
+    spec = spec or default_cells(cluster)
     asked = {name: tenant.quota_gpus for name, tenant in cluster.tenants.items() if tenant.quota_gpus is not None}
     gpus = {**shares, **asked}
     gpus = {name: count for name, count in gpus.items() if name not in spec.virtual}
@@ -38,10 +38,9 @@ def owned_cells(cluster: ClusterSpec, shares: Shares) -> CellsSpec:
 
 def even_shares(names: tuple[str, ...], weights: tuple[float, ...], cluster: ClusterSpec) -> dict[str, int]:
     """Whole nodes in proportion to the weights, at least one each, the largest remainders first; nodes of one size."""
-    spec = default_cells(cluster)
     sizes = {node.gpus for node in cluster.nodes if node.gpus > 0}
     nodes = sum(node.gpus > 0 for node in cluster.nodes)
-    if spec.virtual or len(sizes) != 1:
+    if (cluster.cells is not None and cluster.cells.virtual) or len(sizes) != 1:
         raise InputError("this cluster can't be divided by itself", accepts="tenants with cells or quota_gpus")
     if nodes < len(names):
         raise InputError(f"{nodes} nodes can't be divided among {len(names)} tenants", accepts="a node for each tenant")

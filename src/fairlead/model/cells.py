@@ -39,9 +39,12 @@ class PhysicalCellSpec:
         return self.address.rpartition("/")[2]
 
     def walk(self) -> Iterator[PhysicalCellSpec]:
-        yield self
-        for child in self.children:
-            yield from child.walk()
+        """This cell and all in it, outer ones first."""
+        left = [self]
+        while left:
+            cell = left.pop()
+            yield cell
+            left.extend(reversed(cell.children))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +122,9 @@ def check_cells(spec: CellsSpec) -> None:
     for top in spec.physical:
         _check_tree(spec, top)
     _check_names(spec)
+    known = spec.pinned_cells()
     for vc in spec.virtual.values():
-        _check_owner(spec, vc)
+        _check_owner(spec, vc, known)
     for chain in spec.chains:
         _check_chain(spec, chain)
 
@@ -157,7 +161,7 @@ def _check_names(spec: CellsSpec) -> None:
             raise InputError(what, column="cellAddress", value=node, accepts="each GPU once")
 
 
-def _check_owner(spec: CellsSpec, vc: VirtualClusterSpec) -> None:
+def _check_owner(spec: CellsSpec, vc: VirtualClusterSpec, known: Mapping[str, object]) -> None:
     for quota in vc.cells:
         if quota.chain not in spec.chains:
             what = f"virtual cluster {vc.name!r} wants cells of a chain that the cluster does not have"
@@ -167,7 +171,6 @@ def _check_owner(spec: CellsSpec, vc: VirtualClusterSpec) -> None:
             raise InputError(what, column="cellType", value=quota.kind, accepts=_one_of(spec.levels(quota.chain)))
         if quota.count < 0:
             raise InputError(f"virtual cluster {vc.name!r} wants fewer than no cells", value=quota.count)
-    known = spec.pinned_cells()
     for name in vc.pinned:
         if name not in known:
             what = f"virtual cluster {vc.name!r} wants a pinned cell that is not there"
@@ -207,6 +210,8 @@ def around_pins(spec: CellsSpec, chain: str) -> tuple[int, Counter[str]]:
     """Top cells without an owned pinned cell inside, and by type what is left loose around those that have one."""
     owned = {name for vc in spec.virtual.values() for name in vc.pinned}
     whole, loose = 0, Counter[str]()
+    if not owned:
+        return len(spec.top_cells(chain)), loose
 
     def split(cell: PhysicalCellSpec) -> bool:
         """Whether an owned pinned cell is in this cell, or is it; what lies around it is counted as loose."""

@@ -17,6 +17,8 @@ class Chain:
     name: str
     levels: tuple[str, ...]  #: types, from the GPU up; the type of level k is levels[k - 1]
     fan_out: tuple[int, ...]
+    gpus: tuple[int, ...]  #: of a cell of each level
+    node_level: int
     gpu_type: str
     all: Levels
     free: Levels  #: for buddy allocation: no cell on it is part of another
@@ -57,7 +59,7 @@ def build_chains(spec: CellsSpec) -> tuple[dict[str, Chain], dict[str, PhysicalC
         if top.kind not in chains:
             chains[top.kind] = _new_chain(spec, top.kind)
         chain = chains[top.kind]
-        cell = _physical(spec, chain, top, len(chain.levels), "", pinned)
+        cell = _physical(chain, top, chain.top, "", pinned)
         chain.free.add(cell)
     for chain in chains.values():
         count = len(chain.all[chain.top])
@@ -74,6 +76,8 @@ def _new_chain(spec: CellsSpec, name: str) -> Chain:
         name=name,
         levels=levels,
         fan_out=spec.fan_out(name),
+        gpus=tuple(spec.gpus(kind) for kind in levels),
+        node_level=spec.node_level(name) + 1,
         gpu_type=levels[0],
         all=Levels(top),
         free=Levels(top),
@@ -85,10 +89,10 @@ def _new_chain(spec: CellsSpec, name: str) -> Chain:
 
 
 def _physical(
-    spec: CellsSpec, chain: Chain, one: PhysicalCellSpec, level: int, node: str, pinned: dict[str, PhysicalCell]
+    chain: Chain, one: PhysicalCellSpec, level: int, node: str, pinned: dict[str, PhysicalCell]
 ) -> PhysicalCell:
-    node_level = spec.node_level(chain.name) + 1
-    cell = PhysicalCell(chain.name, one.kind, level, spec.gpus(one.kind), level >= node_level, one.address)
+    node_level = chain.node_level
+    cell = PhysicalCell(chain.name, one.kind, level, chain.gpus[level - 1], level >= node_level, one.address)
     chain.all.add(cell)
     if level == node_level:
         node = one.name
@@ -98,7 +102,7 @@ def _physical(
     if level == 1:
         cell.index = int(one.name)
     for child in one.children:
-        part = _physical(spec, chain, child, level - 1, node, pinned)
+        part = _physical(chain, child, level - 1, node, pinned)
         part.parent = cell
         cell.children.append(part)
     cell.nodes = [node] if level <= node_level else [name for child in cell.children for name in child.nodes]
@@ -119,7 +123,7 @@ def build_virtual(
             _own(vc, chain, level, quota.count)
             for _ in range(quota.count):
                 tree = vc.all.setdefault(quota.chain, [[] for _ in range(chain.top + 1)])
-                root = _virtual(spec, vc.name, chain, level, f"{name}/{number}", tree, None)
+                root = _virtual(vc.name, chain, level, f"{name}/{number}", 0, tree, None)
                 roots = vc.preassigned.setdefault(quota.chain, [[] for _ in range(chain.top + 1)])
                 roots[level].append(root)
                 number += 1
@@ -128,7 +132,7 @@ def build_virtual(
             chain = chains[cell.chain]
             _own(vc, chain, cell.level, 1)
             tree = vc.pinned[pin] = [[] for _ in range(cell.level + 1)]
-            _virtual(spec, vc.name, chain, cell.level, f"{name}/{number}", tree, None)
+            _virtual(vc.name, chain, cell.level, f"{name}/{number}", 0, tree, None)
             number += 1
     return found
 
@@ -141,17 +145,16 @@ def _own(vc: VirtualCluster, chain: Chain, level: int, count: int) -> None:
 
 
 def _virtual(
-    spec: CellsSpec, vc: str, chain: Chain, level: int, address: str, tree: ByLevel, root: VirtualCell | None
+    vc: str, chain: Chain, level: int, address: str, number: int, tree: ByLevel, root: VirtualCell | None
 ) -> VirtualCell:
-    node_level = spec.node_level(chain.name) + 1
-    kind = chain.levels[level - 1]
-    cell = VirtualCell(vc, chain.name, kind, level, spec.gpus(kind), level >= node_level, address)
+    """`number` is the cell's among those of its level in its preassigned cell."""
+    kind, gpus = chain.levels[level - 1], chain.gpus[level - 1]
+    cell = VirtualCell(vc, chain.name, kind, level, gpus, level >= chain.node_level, address)
     tree[level].append(cell)
     cell.root = root or cell
     fan_out = chain.fan_out[level - 1]
-    offset = 0 if root is None else int(address.rpartition("/")[2]) * fan_out
-    for i in range(fan_out):
-        child = _virtual(spec, vc, chain, level - 1, f"{address}/{offset + i}", tree, cell.root)
+    for i in range(number * fan_out, (number + 1) * fan_out):
+        child = _virtual(vc, chain, level - 1, f"{address}/{i}", i, tree, cell.root)
         child.parent = cell
         cell.children.append(child)
     return cell

@@ -155,4 +155,4 @@ class HivedExact(Planner):
         while not node.has_node:
             assert node.parent is not None
             node = node.parent
-        return self.setup.gpu_ids[node.address, str(gpu.index)]
+        return self.setup.gpu_ids[node.address, gpu.index]

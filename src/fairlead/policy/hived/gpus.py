@@ -45,15 +45,17 @@ def _count(t: Table, x: I8, virtual: int, slot: int, change: int) -> None:
 
 @hot
 def _count_physical(t: Table, x: I8, gpu: int, slot: int, change: int) -> None:
+    """Where nobody is opportunistic, nobody asks."""
+    if x[H_OPPORTUNISM] == 0:
+        return
     cell = gpu
-    while cell >= 0:
-        if slot == OPPORTUNIST:
+    if slot == OPPORTUNIST:
+        while cell >= 0:
             change_opportunists(t, x, cell, change)
-        else:
-            t[cell, X_USED] += change
-        cell = t[cell, X_PARENT]
-    if x[H_OPPORTUNISM] != 0:
-        touch(t, x, t[gpu, X_NODE])
+            cell = t[cell, X_PARENT]
+    else:
+        t[t[gpu, X_NODE], X_USED] += change
+    touch(t, x, t[gpu, X_NODE])
 
 
 @inner

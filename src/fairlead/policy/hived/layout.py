@@ -170,7 +170,11 @@ class Layout:
 
     def _number_cells(self) -> None:
         physical = [cell for chain in self.chains for cells in chain.all.at for cell in cells]
-        gpus = {self.gpu_id(cell): cell for cell in physical if cell.level == 1}
+        gpus = {}
+        for chain in self.chains:
+            for node in chain.all[chain.node_level]:
+                for gpu in node.leaves():
+                    gpus[self.setup.gpu_ids[node.address, gpu.index]] = gpu
         virtual = [
             cell
             for vc in self.vcs
@@ -181,13 +185,6 @@ class Layout:
         first = [gpus[number] for number in range(len(gpus))]
         self.cells = [*first, *(cell for cell in physical if cell.level > 1), *virtual]
         self.number = {cell: i for i, cell in enumerate(self.cells)}
-
-    def gpu_id(self, gpu: PhysicalCell) -> int:
-        node = gpu
-        while not node.has_node:
-            assert node.parent is not None
-            node = node.parent
-        return self.setup.gpu_ids[node.address, str(gpu.index)]
 
     def _file_levels(self) -> None:
         count = sum(chain.top for chain in self.chains)
@@ -370,7 +367,7 @@ def _spread(cell: PhysicalCell | VirtualCell, at: int, leaf0: dict[PhysicalCell 
 
 
 def lay_out(view: View, setup: Setup) -> Desk:
-    hived = Hived(setup.spec)
+    hived = Hived(setup.spec, checked=True)
     found = Layout(hived, setup, view.jobs_in_all, [node.name for node in view.cluster.nodes])
     gpus = view.cluster.gpus
     return empty_desk(gpus + 1, gpus, ints=found.t, cells=found.x)

@@ -35,15 +35,17 @@ from fairlead.policy.hived.tables import (
     X_BOUND,
     X_BPOS,
     X_DPOS,
+    X_GPUS,
     X_KIDS,
+    X_LEAF0,
     X_LEVEL,
     X_LV,
     X_NKIDS,
     X_PARENT,
     X_PIN,
     X_POS,
+    X_SLOT,
     X_SPLIT,
-    X_USED,
     X_VC,
 )
 
@@ -396,6 +398,15 @@ def set_bad(t: Table, x: I8, gpu: int) -> None:
             tie(t, x, cell, _unbound_part(t, x, t[t[cell, X_PARENT], X_BOUND]))
 
 
+@hot
+def _in_use(t: Table, x: I8, cell: int) -> bool:
+    """Whether a guaranteed job has a GPU of this cell."""
+    for g in range(t[cell, X_LEAF0], t[cell, X_LEAF0] + t[cell, X_GPUS]):
+        if t[x[g], X_SLOT] >= 0:
+            return True
+    return False
+
+
 @inner
 def set_healthy(t: Table, x: I8, gpu: int) -> None:
     """A GPU, and each cell around it that has no bad part left."""
@@ -407,7 +418,7 @@ def set_healthy(t: Table, x: I8, gpu: int) -> None:
         if _is_free(t, cell):
             _bad_remove(t, x, cell)
             _spare(t, x, lv)
-        elif virtual >= 0 and t[cell, X_PIN] == 0 and t[cell, X_USED] == 0:
+        elif virtual >= 0 and t[cell, X_PIN] == 0 and not _in_use(t, x, cell):
             untie(t, x, cell)
             if t[virtual, X_PARENT] < 0:
                 vc = t[virtual, X_VC]

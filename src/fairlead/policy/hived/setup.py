@@ -51,7 +51,7 @@ class Setup:
     levels: int  #: 1, or LEVELS where the order preempts by level
     strict: bool
     node_gpus: dict[str, int]  #: by chain
-    gpu_ids: dict[tuple[str, str], int]  #: by address of the node's cell and index of the GPU
+    gpu_ids: dict[tuple[str, int], int]  #: by address of the node's cell and index of the GPU
 
     def priority(self, one: ClassOfJobs, level: int) -> int:
         """What HiveD sees of a job that the order has put into this level."""
@@ -108,7 +108,7 @@ def _owners(view: View, vcs: str) -> CellsSpec:
     if vcs != "file":
         weights = _demand(view) if vcs == "demand" else (1.0,) * len(names)
         shares = even_shares(names, weights, cluster)
-    spec = owned_cells(cluster, shares)
+    spec = owned_cells(cluster, shares, spec)
     missing = [name or "(none)" for name in names if name not in spec.virtual]
     if missing:
         raise InputError(
@@ -178,7 +178,7 @@ def _nodes(spec: CellsSpec, chain: str) -> int:
     return len(spec.top_cells(chain)) * spec.gpus(chain) // spec.gpus(node)
 
 
-def _gpu_ids(view: View, spec: CellsSpec) -> dict[tuple[str, str], int]:
+def _gpu_ids(view: View, spec: CellsSpec) -> dict[tuple[str, int], int]:
     """A node's GPUs are numbered in the order of their indices."""
     firsts, at = {}, 0
     for node in view.cluster.nodes:
@@ -187,8 +187,8 @@ def _gpu_ids(view: View, spec: CellsSpec) -> dict[tuple[str, str], int]:
     found = {}
     for top in spec.physical:
         for cell in top.walk():
-            if cell.kind in spec.types and spec.types[cell.kind].is_node:
-                indices = sorted(int(gpu.name) for gpu in cell.walk() if gpu.kind not in spec.types)
+            if cell.machine:
+                indices = sorted(int(gpu.name) for gpu in cell.walk() if not gpu.children)
                 for position, index in enumerate(indices):
-                    found[cell.address, str(index)] = firsts[cell.machine] + position
+                    found[cell.address, index] = firsts[cell.machine] + position
     return found

@@ -7,45 +7,47 @@ clusters, views and classes, and lists. A record is found at the base in the hea
 
 from __future__ import annotations
 
-# -- columns of a cell ------------------------------------------------------------------------------------------------------
+# -- columns of a cell: those that are used together stand together --------------------------------------------------------------
 X_PARENT = 0  #: -1 if none
 X_LEVEL = 1
 X_LV = 2  #: where its level's record begins
 X_KIDS = 3  #: where the list of its parts begins
 X_NKIDS = 4
 X_BOUND = 5  #: the cell at the other side, -1 if none
-X_USED = 6  #: guaranteed GPUs in it; virtual cells: kept for nodes of a view
-X_OPP = 7  #: opportunistic GPUs in it
-X_BAD = 8
-X_SPLIT = 9
-X_PIN = 10
-X_POS = 11  #: position on its free list, -1 if it is on none
-X_BPOS = 12  #: position on the list of bad free cells, -1
-X_DPOS = 13  #: position on a virtual cluster's list of doomed cells, -1
-X_NODE = 14  #: GPUs: the node of the view that it is in
-X_ROOT = 15  #: virtual cells: the preassigned cell
-X_VC = 16
-X_HELD = 17  #: preassigned cells: guaranteed GPUs in it
-X_GPUS = 18
-X_LEAF0 = 19  #: where the list of its GPUs begins
-X_SLOT = 20  #: GPUs: the priority of who has it, NOBODY, OPPORTUNIST
-X_OWNER = 21  #: physical GPUs: the job that has it, -1
-X_LINK = 22  #: physical GPUs: the job's next GPU, in the order in which they were chosen, -1
-X_MAP = 23  #: virtual GPUs: the physical one that a search has found
-# nodes of a view
-X_VIEW = 24  #: where the view's record begins, -1 if it is no node of one
-X_KEY = 25  #: its bucket
-X_LABEL = 26  #: its place in the bucket: larger is later
-X_PREV = 27
-X_NEXT = 28
-X_DIRTY = 29  #: 1: it may belong into another bucket
-X_SLOTS = 30  #: virtual ones: where its GPUs by priority are counted
-# a search for physical cells
-X_MARK = 31  #: the search that it is part of
-X_WKID = 32  #: first of its parts that are to be bound, -1
-X_WLAST = 33
-X_WSIB = 34  #: the next part of the cell around it
-CELL_COLUMNS = 35
+X_VIEW = 6  #: nodes of a view: where its record begins; -1 if it is none
+X_DIRTY = 7  #: nodes of a view: 1: it may belong into another bucket
+
+X_SLOT = 8  #: GPUs: the priority of who has it, NOBODY, OPPORTUNIST
+X_NODE = 9  #: GPUs: the node of the view that it is in
+X_ROOT = 10  #: virtual cells: the preassigned cell
+X_OWNER = 11  #: physical GPUs: the job that has it, -1
+X_LINK = 12  #: physical GPUs: the job's next GPU, in the order in which they were chosen, -1
+X_MAP = 13  #: virtual GPUs: the physical one that a search has found
+X_MARK = 14  #: the search that it is part of
+X_VC = 15
+
+X_POS = 16  #: position on its free list, -1 if it is on none
+X_OPP = 17  #: physical cells: opportunistic GPUs in it
+X_BAD = 18
+X_SPLIT = 19
+X_PIN = 20
+X_DPOS = 21  #: position on a virtual cluster's list of doomed cells, -1
+X_HELD = 22  #: preassigned cells: guaranteed GPUs in it
+X_BPOS = 23  #: position on the list of bad free cells, -1
+
+X_WKID = 24  #: a search: first of its parts that are to be bound, -1
+X_WLAST = 25
+X_WSIB = 26  #: the next part of the cell around it
+X_LEAF0 = 27  #: where the list of its GPUs begins
+X_GPUS = 28
+X_SLOTS = 29  #: virtual nodes of a view: where its GPUs by priority are counted
+X_USED = 30  #: nodes of a view: guaranteed GPUs in it
+X_KEY = 31  #: its bucket
+
+X_LABEL = 32  #: its place in the bucket: larger is later
+X_PREV = 33
+X_NEXT = 34
+CELL_COLUMNS = 40
 
 NOBODY, OPPORTUNIST = -2, -1
 
