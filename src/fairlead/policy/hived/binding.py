@@ -110,24 +110,32 @@ class Binder:
             elif sample is not None:
                 sample = sample.children[0]
         for at in range(level + 1, top + 1):
-            count = min(len(self.free[at]), *spare[level + 1 : at + 1])
-            if count <= 0:
+            enough = min(spare[level + 1 : at + 1])
+            if enough <= 0:
                 continue
-            parts = []
-            for _ in range(count):
-                cell = self.free[at][0]
-                self.free.remove(cell)
-                parts.append(cell)
-            for _ in range(at - level):
-                parts = [child for cell in parts for child in cell.children]
-            self.free.at[level] = parts + self.free[level]
-            picked = self._map([wanted], self.free[level])
-            if picked is not None:
-                # of all that was split for a try, only what is around the chosen one really is
-                self.free = before
-                self._carve(picked[0])
-                return True
+            # as many at first as the original splits at once; any other one can be spared as well
+            for count in (min(len(self.free[at]), enough), max(len(self.free[at]) - enough, 0)):
+                if not count:
+                    continue
+                self._put_parts_first(at, level, count)
+                picked = self._map([wanted], self.free[level])
+                if picked is not None:
+                    # of all that was split for a try, only what is around the chosen one really is
+                    self.free = before
+                    self._carve(picked[0])
+                    return True
         return False
+
+    def _put_parts_first(self, at: int, level: int, count: int) -> None:
+        """Split the first cells of a list, all the way down."""
+        parts = []
+        for _ in range(count):
+            cell = self.free[at][0]
+            self.free.remove(cell)
+            parts.append(cell)
+        for _ in range(at - level):
+            parts = [child for cell in parts for child in cell.children]
+        self.free.at[level] = parts + self.free[level]
 
     def _carve(self, cell: PhysicalCell) -> None:
         path = [cell]

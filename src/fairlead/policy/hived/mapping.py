@@ -162,6 +162,25 @@ def _split_down(t: Table, x: I8, wanted: int, lv: int) -> bool:
 
 
 @inner
+def _put_parts_first(t: Table, x: I8, lv: int, lv0: int, count: int) -> None:
+    """Split the first cells of a list, all the way down to another level."""
+    parts = x[H_PARTS]
+    for i in range(count):
+        cell = x[x[lv + L_FREE]]
+        search_remove(t, x, cell)
+        x[parts + i] = cell
+    while lv > lv0:
+        fan = x[lv + L_FAN]
+        for i in range(count - 1, -1, -1):
+            cell = x[parts + i]
+            for k in range(fan - 1, -1, -1):
+                x[parts + i * fan + k] = x[t[cell, X_KIDS] + k]
+        count *= fan
+        lv -= LEVEL_SIZE
+    search_put_first(t, x, lv0, parts, count)
+
+
+@inner
 def _split_more(t: Table, x: I8, wanted: int) -> bool:
     """Split cells above, as many as their owners can spare."""
     lv0 = t[wanted, X_LV]
@@ -180,28 +199,20 @@ def _split_more(t: Table, x: I8, wanted: int) -> bool:
     for at in range(level + 1, top + 1):
         lv = x[chain + CH_BASE] + at * LEVEL_SIZE
         least = min(least, x[x[H_SPARE] + at])
-        count = min(x[lv + L_NFREE], least)
-        if count <= 0:
+        if least <= 0:
             continue
-        parts = x[H_PARTS]
-        for i in range(count):
-            cell = x[x[lv + L_FREE]]
-            search_remove(t, x, cell)
-            x[parts + i] = cell
-        for _ in range(at - level):
-            fan = t[x[parts], X_NKIDS]
-            for i in range(count - 1, -1, -1):
-                cell = x[parts + i]
-                for k in range(fan - 1, -1, -1):
-                    x[parts + i * fan + k] = x[t[cell, X_KIDS] + k]
-            count *= fan
-        search_put_first(t, x, lv0, parts, count)
-        cell = _first_fit(t, x, wanted, lv0)
-        if cell >= 0:
-            # of all that was split for a try, only what is around the chosen one really is
-            undo_to(t, x, before)
-            _carve(t, x, cell)
-            return True
+        # as many at first as the original splits at once; any other one can be spared as well
+        for again in range(2):
+            count = x[lv + L_NFREE] if again else min(x[lv + L_NFREE], least)
+            if count == 0:
+                continue
+            _put_parts_first(t, x, lv, lv0, count)
+            cell = _first_fit(t, x, wanted, lv0)
+            if cell >= 0:
+                # of all that was split for a try, only what is around the chosen one really is
+                undo_to(t, x, before)
+                _carve(t, x, cell)
+                return True
     return False
 
 
