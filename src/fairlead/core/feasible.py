@@ -9,6 +9,7 @@ from fairlead.kernels.columns import (
     C_TENANT,
     N_CAP,
     N_TYPE,
+    R_QUOTAS,
     S_CPU,
     S_GPUS,
     S_MEM,
@@ -19,6 +20,7 @@ from fairlead.kernels.columns import (
 from fairlead.model.reason import Reason
 from fairlead.state.jobs import NO_SUCH_TYPE
 from fairlead.state.state import State
+from fairlead.state.view import View
 
 
 def judge_classes(state: State, plugged: Plugged) -> None:
@@ -30,8 +32,11 @@ def judge_classes(state: State, plugged: Plugged) -> None:
         if s not in of_shape:
             of_shape[s] = judge_shape(state, plugged, s)
         quota = state.queue.tenants[T_QUOTA, t] if state.queue.tenants.shape[1] > t else -1.0
-        over = 0 <= quota < shape[S_GPUS, s] * shape[S_MILLI, s]
+        over = bool(state.counter[R_QUOTAS]) and 0 <= quota < shape[S_GPUS, s] * shape[S_MILLI, s]
         classes[C_REASON, k] = of_shape[s] or (Reason.OVER_QUOTA if over else Reason.NONE)
+    if plugged.planner is not None:
+        for k, reason in plugged.planner.refuses(View(state, 0.0)).items():
+            classes[C_REASON, k] = classes[C_REASON, k] or reason
 
 
 def capacity(state: State, kind: int) -> int:

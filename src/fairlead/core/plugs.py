@@ -163,13 +163,8 @@ def plug_in(policy: Choice, placer: Choice, history: History, cluster: ClusterSp
     pp = np.array([*spot.numbers(placer_values, cluster), 0.0])
     place = _place_function(spot.place)
     gated, parts = spot.takes_fewest_nodes(placer_values), spot.needs_gpu_parts
-    if issubclass(found, Planner):
-        values = _values(policy, found.parameters, {})
-        traits = Traits(planned=PLANNER, fewest_nodes=gated, gpu_parts=parts)
-        plug = _plug(QueuePolicy, np.zeros(1), pp, place)
-        return Plugged(str(policy), str(placer), plug, traits, _plan_function(_no_plan), found(values), True)
-    if issubclass(found, CompiledPlanner):
-        return _plug_compiled(policy, placer, found, history, (pp, place), gated, parts)
+    if issubclass(found, Planner | CompiledPlanner):
+        return _plug_planner(policy, placer, found, history, (pp, place), gated, parts)
     common = {"strict": found.strict, "preempt": found.preempts, "quantum": found.quantum}
     assert set(common) == set(COMMON_PARAMETERS)
     values = _values(policy, found.parameters, common)
@@ -217,31 +212,44 @@ def _forecaster(policy: Choice, values: Mapping[str, Any], history: History) -> 
     return None
 
 
-def _plug_compiled(
+def _plug_planner(
     policy: Choice,
     placer: Choice,
-    found: type[CompiledPlanner],
+    found: type[Planner] | type[CompiledPlanner],
     history: History,
     placing: tuple[F8, Callable[..., int]],
     gated: bool,
     parts: bool,
 ) -> Plugged:
-    """A planner inside the loop: waiting jobs are ranked by the queue policy that it names, which does not preempt."""
-    values = _values(policy, found.parameters, {})
-    order = find_policy(found.order(values))
-    assert issubclass(order, QueuePolicy), f"{found.name} is ordered by {order.name}, which is no queue policy"
-    p = np.array([*order.numbers(_values(Choice(order.name, {}), order.parameters, {}), history), 0.0])
+    """Waiting jobs are ranked by the queue policy that the planner names, which does not preempt."""
+    named = found.order(_values(_only(policy, found.parameters), found.parameters, {}))
+    order = find_policy(named) if named else QueuePolicy
+    if not issubclass(order, QueuePolicy):
+        raise InputError(
+            f"{found.name} can't be ordered by {named}", column="order", value=named, accepts="a queue policy"
+        )
+    values = _values(policy, {**order.parameters, **found.parameters}, {})
+    order = order.variant(values)
+    compiled = issubclass(found, CompiledPlanner)
     traits = Traits(
-        planned=COMPILED_PLANNER,
+        planned=COMPILED_PLANNER if compiled else PLANNER,
         owners=found.owners,
         tenant_classes=found.tenant_classes,
-        changes=_CHANGES[changes_of(order)],
+        priority_classes=found.priority_classes,
+        own_quotas=found.own_quotas,
+        changes=_CHANGES[changes_of(order)] if named else 0,
         levels=order.level is not None,
+        timers=order.wake is not None,
         fewest_nodes=gated,
         gpu_parts=parts,
     )
-    plug, plan = _plug(order, p, *placing), _plan_function(found.plan)
+    plug = _plug(order, np.array([*order.numbers(values, history), 0.0]), *placing)
+    plan = _plan_function(found.plan if compiled else _no_plan)
     return Plugged(str(policy), str(placer), plug, traits, plan, found(values), True)
+
+
+def _only(choice: Choice, names: Mapping[str, Any]) -> Choice:
+    return Choice(choice.name, {key: value for key, value in choice.values.items() if key in names})
 
 
 def _rises(policy: type[QueuePolicy], p: F8) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fairlead.kernels.columns import (
+    AGAIN,
     C_SHAPE,
     F8,
     G_IDS,
@@ -112,15 +113,21 @@ def consult(
     key: JobFunction, level: JobFunction, drift: JobFunction, wake: JobFunction, resets: JobFunction,
     group: TenantFunction, place: PlaceFunction,
 ) -> int:  # fmt: skip
-    """Let a compiled planner decide at this instant and carry its plan out, or what was left of it: MORE, or why not."""
+    """Let a compiled planner decide at this instant and carry its plan out, or what was left of it, and so on as often as it
+    wants to be asked again at once: MORE, or why not."""
     f = Plug(p, pp, key, level, drift, wake, resets, group, place)
-    if afresh != 0:
-        q.counter[G_TODO] = 0
-        q.counter[G_TODO_DONE] = 0
-        q.limit[Q_WAKE] = plan(c, j, q, log, desk, now)
-        if q.limit[Q_WAKE] <= now:
-            return ILLEGAL_PLAN
-    return carry_out(c, j, q, log, desk, now, f)
+    while True:
+        if afresh != 0:
+            q.counter[G_TODO] = 0
+            q.counter[G_TODO_DONE] = 0
+            q.limit[Q_WAKE] = plan(c, j, q, log, desk, now)
+            again = q.limit[Q_WAKE] == AGAIN and q.counter[G_TODO] > 0
+            if q.limit[Q_WAKE] <= now and not again:
+                return ILLEGAL_PLAN
+        outcome = carry_out(c, j, q, log, desk, now, f)
+        if outcome != MORE or q.limit[Q_WAKE] != AGAIN:
+            return outcome
+        afresh = 1
 
 
 def act(

@@ -20,6 +20,7 @@ Table = npt.NDArray[np.int64]  #: of two dimensions
 WHOLE = 1000  #: milli-GPUs of a GPU
 UNLIMITED = 1 << 50  #: CPU or memory of a node that does not state it: more than any job asks for
 NEVER = np.inf
+AGAIN = -1.0  #: what a compiled planner returns to be asked once more at this instant, when its plan is carried out
 
 # -- node table -----------------------------------------------------------------------------------------------------
 N_FREE = 0  #: wholly free GPUs, whether the node is up or not
@@ -134,7 +135,8 @@ K_RUNLIST = 15  #: (not by job) the running jobs, G_LISTED of them
 K_SCRATCH = 16  #: (not by job) room for a list of jobs within one step
 K_STAMP = 17  #: which of the ends that were due for it holds
 K_TIMER_STAMP = 18
-JOB_INTS = 19
+K_LINK = 19  #: planners: see G_REKEYED
+JOB_INTS = 20
 
 # -- running jobs, where R_PREEMPTS: one row of one cache line each, since a look for room goes through many -----------------------
 X_SKIP = 0  #: this column and those after it: links in its lane, 0 or row + 1
@@ -198,7 +200,8 @@ G_TODO_DONE = 25
 G_ROWS_USED = 26  #: rows of running jobs that were ever used
 G_ROW_FREE = 27  #: the first of those that are free, + 1
 G_MOVES = 28  #: resumptions on other nodes than before
-COUNTERS = 29
+G_REKEYED = 29  #: planners: 1 + the last running job that a timer gave another rank, 0 if none; they link by K_LINK
+COUNTERS = 30
 
 # -- rules, behind the counters: what the policy and the run ask for --------------------------------------------------------------------
 R_STRICT = COUNTERS + 0
@@ -246,7 +249,7 @@ Q_MTTR = 10
 Q_TOTALS = 11  #: and two more: capacity in milli-GPUs, milli-CPUs, MiB; 0 where some node does not state it
 Q_SPARE = 14  #: milli-GPUs of its quota that the head of the queue leaves at its reserved start
 Q_RANKS_AT = 15  #: the moment whose ranks count: now, or the last tick of the quantum
-Q_WAKE = 16  #: when a compiled planner wants to be asked again, if nothing happens before
+Q_WAKE = 16  #: when a compiled planner wants to be asked again, if nothing happens before; AGAIN: at once
 Q_LEARN = 17  #: when the model of durations is trained next; where the core stopped for that, the moment it had reached
 LIMITS = 18  #: behind these, per lane, how fast its keys change
 

@@ -20,6 +20,7 @@ from fairlead.kernels.columns import (
     G_NEED_ROWS,
     G_NEXT,
     G_READY,
+    G_REKEYED,
     G_ROWS,
     G_RUNNING,
     G_SEEN,
@@ -33,11 +34,13 @@ from fairlead.kernels.columns import (
     J_TIMER,
     K_ALLOC,
     K_CLASS,
+    K_LINK,
     K_STATE,
     LEARN,
     MORE,
     NEED_SPACE,
     NEVER,
+    PASS,
     PLANNER,
     Q_LEARN,
     Q_NOW,
@@ -175,6 +178,9 @@ def timer(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) 
         if waiting:
             j.floats[J_SINCE, i] = now
     rerank(c, j, q, i, now, f)
+    if not waiting and q.counter[R_PLANNED] != PASS:
+        j.ints[K_LINK, i] = q.counter[G_REKEYED]
+        q.counter[G_REKEYED] = i + 1
     if waiting:
         enter_class_called(j, q, i, q.counter[R_PREEMPTS] != 0)
     elif q.counter[R_PREEMPTS] != 0:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fairlead.model.cells import CellsSpec
 from fairlead.model.errors import InputError
 
 
@@ -42,6 +43,8 @@ class ClusterSpec:
     tenants: Mapping[str, TenantSpec] = field(default_factory=dict)
     #: relative speed of a GPU type; a type that is not named has speed 1
     speeds: Mapping[str, float] = field(default_factory=dict)
+    #: how it is made of cells, and which virtual cluster owns how many; None where the file does not say
+    cells: CellsSpec | None = None
 
     def __post_init__(self) -> None:
         if not self.nodes:

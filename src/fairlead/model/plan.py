@@ -29,3 +29,5 @@ class Plan:
     actions: tuple[Action, ...] = ()
     #: when the planner wants to be asked again, if nothing happens before; None: only when something happens
     wake_s: float | None = None
+    #: ask once more at this instant, when these are carried out; a plan without actions can't
+    again: bool = False

@@ -16,6 +16,7 @@ from fairlead.kernels.columns import (
 )
 from fairlead.kernels.desk import empty_desk
 from fairlead.model.plan import Plan
+from fairlead.model.reason import Reason
 from fairlead.policy.forecast import Labels
 from fairlead.state.view import View
 
@@ -82,8 +83,22 @@ class Planner:
     #: wake every so many seconds while a job waits or runs, 0: at events only
     every_s: ClassVar[float] = 0.0
 
+    owners: ClassVar[bool] = False  #: it looks at who holds each GPU (U_JOB)
+    tenant_classes: ClassVar[bool] = False  #: jobs of different tenants wait in classes of their own
+    priority_classes: ClassVar[bool] = False  #: and so do jobs of different priorities
+    own_quotas: ClassVar[bool] = False  #: it sees to tenants' quotas itself, and may go beyond them
+
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = dict(values)
+
+    @classmethod
+    def order(cls, values: Mapping[str, Any]) -> str:
+        """The queue policy whose rank orders the waiting jobs of each class, whose parameters it takes too; "" for none."""
+        return ""
+
+    def refuses(self, view: View) -> Mapping[int, Reason]:
+        """Classes of jobs that it could never start, with the reason. Whatever else is wrong raises InputError."""
+        return {}
 
     def plan(self, view: View, now: float) -> Plan:
         raise NotImplementedError
@@ -94,7 +109,7 @@ class CompiledPlanner:
 
     `plan(c, j, q, log, desk, now)` is compiled (PLAN_FUNCTION in kernels/signatures.py). It reads the state's columns, writes
     what is to be done to `desk.todo` and `desk.ids` with `kernels.desk.ask_start` and `ask_suspend`, and returns when it
-    wants to be asked again if nothing happens before, inf for not at all. It is asked at every instant at which something
+    wants to be asked again if nothing happens before, inf for not at all, AGAIN for at once. It is asked at every instant at which something
     happens. It must not change the state: the core carries the plan out, and refuses what is illegal as it does for any
     planner. What happened since it was last asked it reads off the log, and arrivals off G_NEXT.
     """
@@ -103,6 +118,8 @@ class CompiledPlanner:
     parameters: ClassVar[Mapping[str, Any]] = {}
     owners: ClassVar[bool] = False  #: it looks at who holds each GPU (U_JOB)
     tenant_classes: ClassVar[bool] = False  #: jobs of different tenants wait in classes of their own
+    priority_classes: ClassVar[bool] = False  #: and so do jobs of different priorities
+    own_quotas: ClassVar[bool] = False  #: it sees to tenants' quotas itself, and may go beyond them
 
     plan: ClassVar[Any]
 
@@ -111,8 +128,12 @@ class CompiledPlanner:
 
     @classmethod
     def order(cls, values: Mapping[str, Any]) -> str:
-        """The queue policy whose rank orders the waiting jobs of each class."""
+        """The queue policy whose rank orders the waiting jobs of each class, whose parameters it takes too; "" for none."""
         return "fifo"
+
+    def refuses(self, view: View) -> Mapping[int, Reason]:
+        """Classes of jobs that it could never start, with the reason. Whatever else is wrong raises InputError."""
+        return {}
 
     def desk(self, view: View) -> Desk:
         """Its tables, before anything has happened."""

@@ -55,9 +55,12 @@ def consult(state: State, plugged: Plugged) -> Plan:
     """Let the planner decide at this instant, carry its plan out, and note when it wants to be asked again."""
     assert isinstance(plugged.planner, Planner)
     now = float(state.queue.limit[Q_NOW])
-    plan = plugged.planner.plan(View(state, now), now)
-    for action in plan.actions:
-        apply(state, plugged, action, now)
+    asked_again = True
+    while asked_again:
+        plan = plugged.planner.plan(View(state, now), now)
+        for action in plan.actions:
+            apply(state, plugged, action, now)
+        asked_again = plan.again and bool(plan.actions)
     at = math.inf
     if plan.wake_s is not None:
         if not plan.wake_s > now:

@@ -85,7 +85,7 @@ class Layout:
     class_tenant: I8
 
 
-def sort_into_classes(jobs: JobInput, by_tenant: bool) -> Layout:
+def sort_into_classes(jobs: JobInput, by_tenant: bool, by_priority: bool = False) -> Layout:
     """Shapes and classes in a fixed order, whatever order the jobs come in."""
     rows = [
         (S_GPUS, jobs.gpus, 0),
@@ -104,7 +104,11 @@ def sort_into_classes(jobs: JobInput, by_tenant: bool) -> Layout:
     for (row, _), value in zip(present, values):
         shape[row] = value
     shape[S_COUNT] = np.bincount(shape_of, minlength=shape.shape[1])
-    if by_tenant and jobs.tenant is not None:
-        class_of, pairs = dense([shape_of, jobs.tenant])
-        return Layout(shape, class_of, pairs[0], pairs[1])
+    if (by_tenant and jobs.tenant is not None) or (by_priority and jobs.priority is not None):
+        nobodys = np.zeros(len(jobs), np.int32)
+        columns = [shape_of, nobodys if jobs.tenant is None or not by_tenant else jobs.tenant]
+        if by_priority and jobs.priority is not None:
+            columns.append(jobs.priority)
+        class_of, kinds = dense(columns)
+        return Layout(shape, class_of, kinds[0], kinds[1])
     return Layout(shape, shape_of, np.arange(shape.shape[1]), np.zeros(shape.shape[1], np.int64))

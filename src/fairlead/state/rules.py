@@ -64,6 +64,8 @@ class Traits:
     planned: int = 0  #: 1: by a planner, 2: by a compiled one
     owners: bool = False  #: it must be known who holds each GPU
     tenant_classes: bool = False  #: jobs of different tenants wait apart
+    priority_classes: bool = False  #: and so do jobs of different priorities
+    own_quotas: bool = False  #: it sees to quotas itself
     fewest_nodes: bool = False
     forecasts: bool = False  #: estimates are predictions, made in the run
     retrain_s: float = 0.0  #: between trainings of the model, 0: it is never trained

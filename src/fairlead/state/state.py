@@ -155,7 +155,7 @@ def _longer(array: npt.NDArray[Any], size: int, used: int) -> npt.NDArray[Any]:
 def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Options, rates: Rates) -> State:
     """The state before anything has happened: an empty cluster, and every job still to come."""
     quotas = any(t.quota_gpus is not None for t in spec.tenants.values()) and jobs.tenant is not None
-    quotas = quotas and not traits.borrows
+    quotas = quotas and not traits.borrows and not traits.own_quotas
     grouped = traits.by_tenant
     if traits.preempts and grouped and not traits.queues:
         raise InputError("a policy that ranks tenants cannot preempt", accepts="preempt=false")
@@ -166,7 +166,7 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
             value=traits.quantum,
             accepts=f"more than the resume cost, {options.resume_cost_s} s",
         )
-    layout = sort_into_classes(jobs, quotas or grouped or traits.tenant_classes)
+    layout = sort_into_classes(jobs, quotas or grouped or traits.tenant_classes, traits.priority_classes)
     uneven = rates.vary
     seats = 0
     if uneven and jobs.share_milli is not None and len(jobs):

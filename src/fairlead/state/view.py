@@ -9,6 +9,7 @@ from fairlead.kernels.columns import (
     C_SHAPE,
     C_TENANT,
     G_NEXT,
+    G_ROWS,
     K_CLASS,
     K_PREEMPTS,
     K_STATE,
@@ -96,6 +97,12 @@ class View:
     def columns(self) -> tuple[Cluster, Jobs, Queue]:
         """The state as compiled planners see it, to be read only."""
         return self._state.cluster, self._state.jobs, self._state.queue
+
+    def happened(self, since: int) -> Iterator[tuple[int, int]]:
+        """(kind, job or node) of each row of the journal from row `since` on; kinds are EventKind's."""
+        what = self._state.log.what
+        for row in range(since, int(self._state.counter[G_ROWS])):
+            yield int(what[0, row]), int(what[1, row])
 
     def waiting(self) -> Iterator[JobView]:
         return self._jobs(WAITING)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from fairlead.model.cell_shares import level_kind
+from fairlead.model.cell_tree import GPU, NODE, cells_of
+from fairlead.model.cells import CellQuota, CellsSpec, VirtualClusterSpec, check_cells
 from fairlead.model.cluster import ClusterSpec, NodeSpec, TenantSpec
 from fairlead.model.errors import InputError
+from fairlead.workload.cell_pins import pin_cells
+from fairlead.workload.hived_config import is_hived_config, read_hived_config
+from fairlead.workload.yaml_file import Loc, YamlFile
 
 Count = Annotated[int, Field(ge=1)]
 Amount = Annotated[int, Field(ge=0)]
@@ -46,6 +52,15 @@ class _Tenant(BaseModel):
     model_config = ConfigDict(extra="forbid")
     quota_gpus: Amount | None = None
     weight: Factor = 1.0
+    cells: dict[str, Amount | dict[str, Amount]] = Field(default_factory=dict)
+    pinned: list[str] = Field(default_factory=list)
+
+
+class _Cells(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    inside: dict[str, dict[str, Count]] = Field(default_factory=dict)
+    above: list[str] = Field(default_factory=list)
+    pinned: dict[str, dict[str, str | int]] = Field(default_factory=dict)
 
 
 class _File(BaseModel):
@@ -55,32 +70,18 @@ class _File(BaseModel):
     nodes: list[_Node] = Field(default_factory=list)
     tenants: dict[str, _Tenant] = Field(default_factory=dict)
     speeds: dict[str, Factor] = Field(default_factory=dict)
+    cells: _Cells | None = None
 
 
 def read_cluster_file(path: Path) -> ClusterSpec:
-    return _Reader(path).cluster()
+    """A file of this form, or HiveD's own configuration, told by what is in it."""
+    file = YamlFile(path)
+    return read_hived_config(file) if is_hived_config(file.data) else _Reader(file).cluster()
 
 
 class _Reader:
-    """Keeps the YAML tree beside the values, so that an error can name the line."""
-
-    def __init__(self, path: Path) -> None:
-        self.file = str(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-            self.tree = yaml.compose(text, Loader=yaml.SafeLoader)
-            data = yaml.safe_load(text)
-        except FileNotFoundError:
-            raise InputError("there is no such file", file=self.file) from None
-        except OSError as error:
-            raise InputError(f"this can't be read: {error.strerror}", file=self.file) from None
-        except UnicodeDecodeError:
-            raise InputError("this is not UTF-8", file=self.file, accepts="text in UTF-8") from None
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            problem = getattr(error, "problem", None) or "it can't be parsed"
-            line = mark.line + 1 if mark else None
-            raise InputError(f"the YAML is broken: {problem}", file=self.file, line=line) from None
+    def __init__(self, file: YamlFile) -> None:
+        self.file, self._error, data = file.file, file.error, file.data
         if not isinstance(data, dict):
             raise InputError("this is no cluster file", file=self.file, accepts="keys such as groups or nodes")
         try:
@@ -111,7 +112,41 @@ class _Reader:
         tenants = {
             name: TenantSpec(name, tenant.quota_gpus, tenant.weight) for name, tenant in self.content.tenants.items()
         }
-        return ClusterSpec(tuple(nodes), levels, tenants, dict(self.content.speeds))
+        return ClusterSpec(tuple(nodes), levels, tenants, dict(self.content.speeds), self._cells(nodes, levels))
+
+    def _cells(self, nodes: list[NodeSpec], levels: tuple[str, ...]) -> CellsSpec | None:
+        """How the nodes are made of cells, and who owns which: None where the file says nothing of either."""
+        asked, owners = self.content.cells, self.content.tenants
+        if asked is None and not any(tenant.cells or tenant.pinned for tenant in owners.values()):
+            return None
+        asked = asked or _Cells()
+        for number, level in enumerate(asked.above):
+            if level not in levels or asked.above != sorted(asked.above, key=list(levels).index):
+                raise self._error(
+                    ("cells", "above", number), "this is no level, or not in order", level, _one_of(levels)
+                )
+        types = {node.gpu_type for node in nodes}
+        for name, splits in asked.inside.items():
+            if name not in types:
+                raise self._error(("cells", "inside", name), "no node has such GPUs", name, _one_of(sorted(types)))
+            for level in splits:
+                if level in (NODE, GPU, *asked.above):
+                    raise self._error(("cells", "inside", name), "this name is taken", level, "another name")
+        where: Loc = ("cells",)
+        try:
+            spec = cells_of(nodes, levels, asked.inside, tuple(asked.above))
+            spec = pin_cells(spec, asked.pinned)
+            virtual = {}
+            for name, tenant in owners.items():
+                where = ("tenants", name)
+                if tenant.cells or tenant.pinned:
+                    virtual[name] = VirtualClusterSpec(name, _quotas(spec, tenant), tuple(tenant.pinned))
+            spec = replace(spec, virtual=virtual)
+            where = ("tenants",)
+            check_cells(spec)
+        except InputError as error:
+            raise self._error(where, error.what, error.value, error.accepts) from None
+        return spec
 
     def _group(
         self, number: int, group: _Group, levels: tuple[str, ...], domains: dict[str, int], first: int
@@ -162,7 +197,8 @@ class _Reader:
 
     def _wrong(self, loc: tuple[str | int, ...], message: str, value: object, data: dict[str, Any]) -> InputError:
         if message.startswith("extra inputs"):
-            known = list(_File.model_fields if len(loc) == 1 else _Tenant.model_fields)
+            part = _Cells if loc[0] == "cells" else _Tenant
+            known = list(_File.model_fields if len(loc) == 1 else part.model_fields)
             near = difflib.get_close_matches(str(loc[-1]), known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             return self._error(loc, f"there is no such key{hint}", loc[-1], _one_of(known))
@@ -170,23 +206,19 @@ class _Reader:
             return self._error(loc, "the key is missing", None, f"{loc[-1]}: ...")
         return self._error(loc, message, value, None)
 
-    def _error(self, loc: tuple[str | int, ...], what: str, value: object, accepts: str | None) -> InputError:
-        column = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc).lstrip(".")
-        return InputError(what, file=self.file, line=self._line(loc), column=column, value=value, accepts=accepts)
 
-    def _line(self, loc: tuple[str | int, ...]) -> int | None:
-        """Follow the keys down the YAML tree as far as they go."""
-        node, line = self.tree, None
-        for part in loc:
-            if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-                node = node.value[part]
-                line = node.start_mark.line + 1
-            elif isinstance(node, yaml.MappingNode):
-                for key, value in node.value:
-                    if key.value == str(part):
-                        node, line = value, key.start_mark.line + 1
-                        break
-        return line
+def _quotas(spec: CellsSpec, tenant: _Tenant) -> tuple[CellQuota, ...]:
+    """`{node: 4}` where there is one kind of hardware, `{V100: {node: 4}, T4: {gpu: 2}}` where there are more."""
+    found = []
+    labels = [chain.rpartition("/")[0] for chain in spec.chains]
+    for name, value in tenant.cells.items():
+        if isinstance(value, int) and len(labels) > 1:
+            what = "there is more than one kind of hardware"
+            raise InputError(what, value=name, accepts=" or ".join(f"{label}: {{{name}: {value}}}" for label in labels))
+        by_level = {name: value} if isinstance(value, int) else value
+        for level, count in by_level.items():
+            found.append(CellQuota(*level_kind(labels[0] if isinstance(value, int) else name, level, spec), count))
+    return tuple(found)
 
 
 def _lowered(message: str) -> str:
