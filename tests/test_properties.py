@@ -47,7 +47,7 @@ from fairlead.model.cluster import ClusterSpec, parse_cluster_shape
 from fairlead.model.event import EventKind
 from fairlead.record.outcome import fold_outcome
 from fairlead.record.runs import STOPS
-from fairlead.sim.jobs import job_input
+from fairlead.sim.jobs import job_input, most_gpus
 from fairlead.sim.profiles import Profile, Profiles
 from fairlead.sim.run import Run, prepare, simulate
 from fairlead.state.check import BrokenState, check
@@ -162,13 +162,14 @@ def stops(case: Case, every: int) -> Iterator[tuple[State, Plugged]]:
     """The state of a run at the end of an instant, every so many rows, and at its end."""
     plugged, _ = prepare(case.policy, case.placer, case.trace, case.cluster)
     jobs = job_input(case.trace, case.cluster, case.profiles, estimates=plugged.uses_estimates)
-    state = new_state(case.cluster, jobs, plugged.traits, case.options, case.profiles.rates(case.cluster))
+    rates = case.profiles.rates(case.cluster, most_gpus(jobs))
+    state = new_state(case.cluster, jobs, plugged.traits, case.options, rates)
     judge_classes(state, plugged)
-    run_on, f = compiled_loop(), plugged.plug
+    run_on, f, desk = compiled_loop(), plugged.plug, plugged.desk(state)
     while True:
         why = run_on(
-            state.cluster, state.shadow, state.jobs, state.queue, state.log, f.p, f.pp,
-            f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place, int(state.counter[G_ROWS]) + every,
+            state.cluster, state.shadow, state.jobs, state.queue, state.log, desk, f.p, f.pp,
+            f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place, plugged.plan, int(state.counter[G_ROWS]) + every,
         )  # fmt: skip
         if why == NEED_SPACE:
             state.grow_log(int(state.counter[G_NEED_ROWS]), int(state.counter[G_NEED_IDS]))
@@ -329,7 +330,8 @@ class Progress:
         shares = self.case.trace.gpu_share_milli
         if shares is not None and shares[job] < 1000:
             others = sum(other != job and ids == gpus and shares[other] < 1000 for other, ids in self.held.items())
-            rate *= profile.sharing[min(others, len(profile.sharing) - 1)]
+            sharing = profile.sharing or (1.0,)
+            rate *= sharing[min(others, len(sharing) - 1)]
         return rate
 
     def to(self, time_s: float) -> None:

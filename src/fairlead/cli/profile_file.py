@@ -12,8 +12,11 @@ from fairlead.model.errors import InputError
 from fairlead.model.suggest import unknown
 from fairlead.sim.profiles import Profile, Profiles
 
-_KEYS = ("speed", "locality", "sharing", "skew")
-_FORM = "name: {speed: {TYPE: x}, locality: [x, ...], sharing: [x, ...], skew: x}"
+_KEYS = ("speed", "locality", "sharing", "skew", "scale", "utilization", "gpu_memory_gib")
+_FORM = (
+    "name: {speed: {TYPE: x}, locality: [x, ...], sharing: [x, ...], skew: x, scale: [x, ...], utilization: x,"
+    " gpu_memory_gib: x}"
+)
 
 
 def read_profiles(path: Path) -> Profiles:
@@ -48,8 +51,13 @@ def _profile(name: str, data: Any, file: str) -> Profile:
     return Profile(
         speed={str(kind): _factor(value, file, f"{name}.speed.{kind}") for kind, value in speed.items()},
         locality=_factors(data.get("locality", [1.0]), file, f"{name}.locality"),
-        sharing=_factors(data.get("sharing", [1.0]), file, f"{name}.sharing"),
-        skew=_skew(data.get("skew", 0.0), file, f"{name}.skew"),
+        sharing=_factors(data["sharing"], file, f"{name}.sharing") if "sharing" in data else (),
+        skew=_share(data.get("skew", 0.0), file, f"{name}.skew", "a skew is a share"),
+        scale=_factors(data["scale"], file, f"{name}.scale") if "scale" in data else (),
+        utilization=_share(data.get("utilization", 1.0), file, f"{name}.utilization", "a utilisation is a share"),
+        gpu_memory_gib=_factor(data["gpu_memory_gib"], file, f"{name}.gpu_memory_gib")
+        if "gpu_memory_gib" in data
+        else None,
     )
 
 
@@ -65,7 +73,7 @@ def _factor(value: Any, file: str, column: str) -> float:
     return float(value)
 
 
-def _skew(value: Any, file: str, column: str) -> float:
+def _share(value: Any, file: str, column: str, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InputError("a skew is a share", file=file, column=column, value=value, accepts="0 to 1")
+        raise InputError(what, file=file, column=column, value=value, accepts="0 to 1")
     return float(value)

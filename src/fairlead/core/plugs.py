@@ -159,7 +159,7 @@ def plug_in(policy: Choice, placer: Choice, history: History, levels: tuple[str,
     gated, parts = spot.takes_fewest_nodes(placer_values), spot.needs_gpu_parts
     if issubclass(found, Planner):
         values = _values(policy, found.parameters, {})
-        traits = Traits(planned=PLANNER, fewest_nodes=gated, gpu_parts=parts)
+        traits = Traits(planned=PLANNER, fewest_nodes=gated, gpu_parts=parts, packs=found.packs, resizes=found.resizes)
         plug = _plug(QueuePolicy, np.zeros(1), pp, place)
         return Plugged(str(policy), str(placer), plug, traits, _plan_function(_no_plan), found(values), True)
     if issubclass(found, CompiledPlanner):
@@ -212,6 +212,8 @@ def _plug_compiled(
         levels=order.level is not None,
         fewest_nodes=gated,
         gpu_parts=parts,
+        packs=found.packs,
+        resizes=found.resizes,
     )
     plug, plan = _plug(order, p, *placing), _plan_function(found.plan)
     return Plugged(str(policy), str(placer), plug, traits, plan, found(values), True)

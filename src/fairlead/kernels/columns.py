@@ -79,7 +79,12 @@ C_LACKS = 8  #: preempting, several nodes: whole nodes that were missing at the 
 L_FINGER = 7  #: (not by class) per lane of running jobs, where a survey has got to
 L_HEAD = 9  #: this row and those after it: (not by class) per lane and height, its first job + 1, 0 if none
 SKIP_HEIGHTS = 8
-CLASS_COLUMNS = 17
+# twins: what the jobs of a class may run as instead, where a planner asks for it; nobody waits in a twin
+C_HALF = 17  #: on half of a GPU, -1 where they can't
+C_OTHER = 18  #: on g GPUs: class C_OTHER + g, for C_LEAST <= g <= C_MOST; C_MOST is 0 where none of them is elastic
+C_LEAST = 19
+C_MOST = 20
+CLASS_COLUMNS = 21
 
 BLOCKED_SPACE = 1
 BLOCKED_QUOTA = 2
@@ -128,7 +133,10 @@ K_STAMP = 18  #: which of the ends that were due for it holds
 K_TIMER_STAMP = 19
 K_SURVEY = 20  #: the last survey.py that found it could be displaced
 K_SKIP = 21  #: this row and those after it: links in its lane while it runs, 0 or job + 1
-JOB_INTS = 29
+K_OWN = 29  #: its own class; K_CLASS differs while it runs as something else; kept where R_RESHAPES
+K_LEAST = 30  #: GPUs it may run on, 0 and 0 where it must be those it asked for
+K_MOST = 31
+JOB_INTS = 32
 
 PENDING, WAITING, RUNNING, DONE, REFUSED, GIVEN_UP = 0, 1, 2, 3, 4, 5
 
@@ -198,7 +206,11 @@ R_SEAT_COUNT = COUNTERS + 19
 R_ESTIMATES = COUNTERS + 20
 R_LEVELS = COUNTERS + 21
 R_RISES = COUNTERS + 22  #: running jobs lose rank as time passes, so waiting ones may gain room by it
-RULES = COUNTERS + 23
+R_RESHAPES = COUNTERS + 23  #: jobs may run on a part of a GPU or on another number than they asked for
+R_PACKED = COUNTERS + 24  #: where in a row of rates the factors by co-tenants begin for who asked for a whole GPU
+R_SCALES = COUNTERS + 25  #: and the speeds by number of GPUs, from one
+R_USE = COUNTERS + 26  #: and where the GPU utilisation is
+RULES = COUNTERS + 27
 
 # -- rule floats -------------------------------------------------------------------------------------------------------------
 Q_QUANTUM = 0  #: 0: none
@@ -215,7 +227,8 @@ Q_TOTALS = 11  #: and two more: capacity in milli-GPUs, milli-CPUs, MiB; 0 where
 Q_SPARE = 14  #: milli-GPUs of its quota that the head of the queue leaves at its reserved start
 Q_RANKS_AT = 15  #: the moment whose ranks count: now, or the last tick of the quantum
 Q_WAKE = 16  #: when a compiled planner wants to be asked again, if nothing happens before
-LIMITS = 17  #: behind these, per lane, how fast its keys change
+Q_NOISE = 17  #: how far off the profiler may be, as a fraction; see profiler.py
+LIMITS = 18  #: behind these, per lane, how fast its keys change
 
 
 class Cluster(NamedTuple):
@@ -247,7 +260,7 @@ class Queue(NamedTuple):
     event_code: I8
     counter: I8  #: counters, then rules
     limit: F8
-    rates: F8  #: [profile]: speed by GPU type, then factors by span, then by co-tenants; see rates.py
+    rates: F8  #: [profile]: speed by GPU type, then the factors at R_SPANS, R_SEATS, …; see rates.py
 
 
 class Log(NamedTuple):
@@ -272,7 +285,8 @@ class Desk(NamedTuple):
 TODO_JOB = 0
 TODO_IDS = 1  #: where its GPUs begin in Desk.ids, in ascending order; -1: the job is suspended
 TODO_REASON = 2
-TODO_COLUMNS = 3
+TODO_CLASS = 3  #: what it is to run as, -1: what it asked for
+TODO_COLUMNS = 4
 
 
 class JobRow(NamedTuple):

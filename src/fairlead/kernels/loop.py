@@ -86,8 +86,6 @@ from fairlead.kernels.events import (
 from fairlead.kernels.jit import compiled, compiled_as, hot, i8, in_cache, inner, int64, settle_types
 from fairlead.kernels.lanes import enter_lane, leave_lane
 from fairlead.kernels.moves import (
-    NODE_DOWN_ROW,
-    NODE_UP_ROW,
     arrive,
     drop_timer,
     end,
@@ -98,7 +96,6 @@ from fairlead.kernels.moves import (
     reopen_around_called,
     rerank,
     set_timer,
-    write_row,
 )
 from fairlead.kernels.nodes import set_up
 from fairlead.kernels.ranks import (
@@ -107,6 +104,7 @@ from fairlead.kernels.ranks import (
     leave_class_called,
 )
 from fairlead.kernels.rng import uniform
+from fairlead.kernels.rows import NODE_DOWN_ROW, NODE_UP_ROW, write_row
 from fairlead.kernels.scratch import heap_scratch, pop_scratch
 from fairlead.kernels.signatures import (
     CLUSTER,

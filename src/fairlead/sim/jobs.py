@@ -31,8 +31,16 @@ def job_input(trace: Trace, spec: ClusterSpec, profiles: Profiles, *, estimates:
         estimate_s=_estimates(trace) if estimates else None,
         profile=profiles.numbers(trace.profile),
         skew_milli=profiles.skews(trace.profile),
-        gpu_memory_gib=None if trace.gpu_memory_mib is None else trace.gpu_memory_mib / 1024.0,
+        gpu_memory_gib=profiles.memory_gib(trace.profile, trace.gpu_memory_mib, len(trace)),
+        min_gpus=trace.min_gpus,
+        max_gpus=trace.max_gpus,
     )
+
+
+def most_gpus(jobs: JobInput) -> int:
+    """The largest number of GPUs that a job asks for or may be given."""
+    columns = [column for column in (jobs.gpus, jobs.max_gpus) if column is not None and len(column)]
+    return max([1, *(int(column.max()) for column in columns)])
 
 
 def _shares(trace: Trace) -> I4 | None:

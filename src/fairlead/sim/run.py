@@ -28,6 +28,7 @@ from fairlead.kernels.columns import (
     K_PREEMPTS,
     K_STARTS,
     K_STATE,
+    R_RESHAPES,
     REFUSED,
 )
 from fairlead.kernels.loop import compiled_loop
@@ -35,8 +36,9 @@ from fairlead.model.cluster import ClusterSpec
 from fairlead.policy.base import History
 from fairlead.record.digest import RowDigest
 from fairlead.record.journal import JobTable, Journal, Outcome
+from fairlead.record.outcome import fold_outcome
 from fairlead.runtime.driver import drive
-from fairlead.sim.jobs import job_input
+from fairlead.sim.jobs import job_input, most_gpus
 from fairlead.sim.profiles import Profiles
 from fairlead.state.rules import Options
 from fairlead.state.state import State, new_state
@@ -83,7 +85,7 @@ def simulate(
     plugged, compile_s = prepare(policy, placer, trace, spec)
     started = time.perf_counter()
     jobs = job_input(trace, spec, profiles, estimates=plugged.uses_estimates)
-    state = new_state(spec, jobs, plugged.traits, options, profiles.rates(spec))
+    state = new_state(spec, jobs, plugged.traits, options, profiles.rates(spec, most_gpus(jobs)))
     judge_classes(state, plugged)
     table = JobTable(jobs.submit_s, jobs.gpus, jobs.duration_s, jobs.share_milli, jobs.tenant, jobs.tenant_names)
     digest = RowDigest(table)
@@ -108,7 +110,7 @@ def simulate(
     )
     return Run(
         journal=journal,
-        outcome=_outcome(state),
+        outcome=fold_outcome(journal) if state.counter[R_RESHAPES] else _outcome(state),
         events=int(state.counter[G_SEEN]),
         preemptions=int(state.counter[G_PREEMPTIONS]),
         charged_gpu_s=int(state.counter[G_COST_MS]) / 1000.0,
@@ -120,7 +122,8 @@ def simulate(
 
 
 def _about(plugged: Plugged, options: Options, trace: Trace) -> dict[str, Any]:
-    chosen = {k: v for k, v in options.__dict__.items() if k != "node_events" and v}
+    usual = Options()
+    chosen = {k: v for k, v in options.__dict__.items() if k != "node_events" and v != getattr(usual, k)}
     return {"policy": plugged.policy, "placer": plugged.placer, "source": trace.source, **chosen}
 
 
