@@ -201,6 +201,7 @@ def _plug_compiled(
 ) -> Plugged:
     """A planner inside the loop: waiting jobs are ranked by the queue policy that it names, which does not preempt."""
     values = _values(policy, found.parameters, {})
+    planner = found(values)
     order = find_policy(found.order(values))
     assert issubclass(order, QueuePolicy), f"{found.name} is ordered by {order.name}, which is no queue policy"
     p = np.array([*order.numbers(_values(Choice(order.name, {}), order.parameters, {}), history), 0.0])
@@ -212,11 +213,11 @@ def _plug_compiled(
         levels=order.level is not None,
         fewest_nodes=gated,
         gpu_parts=parts,
-        packs=found.packs,
-        resizes=found.resizes,
+        packs=planner.packs,
+        resizes=planner.resizes,
     )
     plug, plan = _plug(order, p, *placing), _plan_function(found.plan)
-    return Plugged(str(policy), str(placer), plug, traits, plan, found(values), True)
+    return Plugged(str(policy), str(placer), plug, traits, plan, planner, True)
 
 
 def _rises(policy: type[QueuePolicy], p: F8) -> bool:

@@ -75,8 +75,8 @@ class Planner:
     parameters: ClassVar[Mapping[str, Any]] = {}
     #: wake every so many seconds while a job waits or runs, 0: at events only
     every_s: ClassVar[float] = 0.0
-    packs: ClassVar[bool] = False  #: it may put jobs on half of a GPU (SHARE)
-    resizes: ClassVar[bool] = False  #: it may give elastic jobs another number of GPUs (RESIZE)
+    packs: bool = False  #: it may put jobs on half of a GPU (SHARE)
+    resizes: bool = False  #: it may give elastic jobs another number of GPUs (RESIZE)
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = dict(values)
@@ -99,8 +99,8 @@ class CompiledPlanner:
     parameters: ClassVar[Mapping[str, Any]] = {}
     owners: ClassVar[bool] = False  #: it looks at who holds each GPU (U_JOB)
     tenant_classes: ClassVar[bool] = False  #: jobs of different tenants wait in classes of their own
-    packs: ClassVar[bool] = False  #: it may start jobs on half of a GPU (C_HALF)
-    resizes: ClassVar[bool] = False  #: it may start elastic jobs on another number of GPUs (C_OTHER)
+    packs: bool = False  #: it may start jobs on half of a GPU (C_HALF)
+    resizes: bool = False  #: it may start elastic jobs on another number of GPUs (C_OTHER)
 
     plan: ClassVar[Any]
 
