@@ -17,8 +17,10 @@ from fairlead.policy.gandiva.running import leads, start, stop
 from fairlead.policy.gandiva.tables import (
     A_BAD,
     A_CLASS,
+    A_CPU,
     A_GPUS,
     A_MATE,
+    A_MEM,
     A_PAIR,
     A_PARTS,
     A_PRIORITY,
@@ -35,12 +37,15 @@ from fairlead.policy.gandiva.tables import (
     SCALARS,
     TRIAL,
     V_CAP,
+    V_CPU_CAP,
     V_FREE,
     V_HEAD,
     V_LOAD,
+    V_MEM_CAP,
     V_PAIRS,
     V_READY,
     X_CAPACITY,
+    X_DEMANDS,
     X_DUE,
     X_LOAD,
     X_NODES,
@@ -104,6 +109,17 @@ def _could_pair(q: Queue, d: Desk, i: int) -> bool:
 
 
 @inner
+def _fit_together(j: Jobs, d: Desk, n: int, a: int, b: int) -> bool:
+    """Whether a GPU of node n has the memory for both, and the node the CPU and memory."""
+    t, f = d.ints, d.floats
+    if f[F_GIB, n] > 0.0 and seen_gib(j, a) + seen_gib(j, b) > f[F_GIB, n]:
+        return False
+    if t[SCALARS, X_DEMANDS] == 0:
+        return True
+    return t[A_CPU, a] + t[A_CPU, b] <= t[V_CPU_CAP, n] and t[A_MEM, a] + t[A_MEM, b] <= t[V_MEM_CAP, n]
+
+
+@inner
 def _lowest(j: Jobs, q: Queue, d: Desk, n: int, mate: int) -> int:
     """The job of node n with the lowest utilisation that could be packed, with `mate` where that is one; -1 for none."""
     t, f, best = d.ints, d.floats, -1
@@ -116,7 +132,7 @@ def _lowest(j: Jobs, q: Queue, d: Desk, n: int, mate: int) -> int:
         if mate >= 0:
             if t[A_PRIORITY, i] != t[A_PRIORITY, mate] or t[A_BAD, i] == mate + 1 or t[A_BAD, mate] == i + 1:
                 continue
-            if f[F_GIB, n] > 0.0 and seen_gib(j, i) + seen_gib(j, mate) > f[F_GIB, n]:
+            if not _fit_together(j, d, n, i, mate):
                 continue
         if best < 0 or f[F_USE, i] < f[F_USE, best] or (f[F_USE, i] == f[F_USE, best] and i < best):
             best = i
