@@ -127,7 +127,7 @@ def test_jobs_are_placed_where_the_placer_says(case: Case) -> None:
 
 
 def test_a_job_is_high_gpu_by_its_efficiency_where_that_is_known() -> None:
-    profiles = Profiles({"dense": Profile(efficiency=0.6), "sparse": Profile(efficiency=0.1), "other": Profile()})
+    profiles = Profiles({"dense": Profile(utilization=0.6), "sparse": Profile(utilization=0.1), "other": Profile()})
     trace = Trace(
         submit_s=np.zeros(4),
         gpus=np.array([1, 2, 1, 2], np.int32),

@@ -52,7 +52,7 @@ from fairlead.policy.registry import find_policy
 from fairlead.record.outcome import fold_outcome
 from fairlead.record.runs import STOPS
 from fairlead.runtime.driver import parts_for
-from fairlead.sim.jobs import job_input
+from fairlead.sim.jobs import job_input, most_gpus
 from fairlead.sim.profiles import Profile, Profiles
 from fairlead.sim.run import Run, prepare, simulate
 from fairlead.state.check import BrokenState, check
@@ -167,7 +167,8 @@ def stops(case: Case, every: int) -> Iterator[tuple[State, Plugged]]:
     """The state of a run at the end of an instant, every so many rows, and at its end."""
     plugged, _ = prepare(case.policy, case.placer, case.trace, case.cluster)
     jobs = job_input(case.trace, case.cluster, case.profiles, estimates=plugged.uses_estimates)
-    state = new_state(case.cluster, jobs, plugged.traits, case.options, case.profiles.rates(case.cluster))
+    rates = case.profiles.rates(case.cluster, most_gpus(jobs))
+    state = new_state(case.cluster, jobs, plugged.traits, case.options, rates)
     judge_classes(state, plugged)
     run_on, f, desk = compiled_loop(), plugged.plug, plugged.desk(state)
     seldom = parts_for(plugged.traits, case.options.nodes_fail)
@@ -343,7 +344,8 @@ class Progress:
         shares = self.case.trace.gpu_share_milli
         if shares is not None and shares[job] < 1000:
             others = sum(other != job and ids == gpus and shares[other] < 1000 for other, ids in self.held.items())
-            rate *= profile.sharing[min(others, len(profile.sharing) - 1)]
+            sharing = profile.sharing or (1.0,)
+            rate *= sharing[min(others, len(sharing) - 1)]
         return rate
 
     def to(self, time_s: float) -> None:

@@ -46,7 +46,7 @@ class SimOptions:
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="YAML, name: {speed: {TYPE: x}, locality: [...], sharing: [...], skew: x, efficiency: x}.",
+            help="YAML, name: {speed: {TYPE: x}, locality: [...], sharing: [...], scale: [...], utilization: x, ...}.",
         ),
     ] = None
     job_failures: Annotated[float, typer.Option(metavar="P", help="The chance that an attempt fails.")] = 0.0
@@ -58,6 +58,10 @@ class SimOptions:
     node_mtbf: Annotated[float, typer.Option(metavar="H", help="Hours between failures of a node; 0: none.")] = 0.0
     node_mttr: Annotated[float | None, typer.Option(metavar="H", help="Hours until it is back (1).")] = None
     node_events: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV of time_s,node,up.")] = None
+    profiler_noise: Annotated[
+        float,
+        typer.Option(metavar="P", help="How far off a planner's observations of jobs may be, as a fraction."),
+    ] = 0.02
     quota: Annotated[
         list[str],
         typer.Option(metavar="TENANT=GPUS", help="The most a tenant may hold; over the cluster file. Repeatable."),
@@ -84,6 +88,7 @@ class SimOptions:
             if self.node_mtbf
             else 0.0,
             node_events=() if self.node_events is None else read_node_events(self.node_events, cluster),
+            profiler_noise=_chance("--profiler-noise", self.profiler_noise),
         )
 
     def rates(self) -> Profiles:

@@ -12,8 +12,11 @@ from fairlead.model.errors import InputError
 from fairlead.model.suggest import unknown
 from fairlead.sim.profiles import Profile, Profiles
 
-_KEYS = ("speed", "locality", "sharing", "skew", "efficiency")
-_FORM = "name: {speed: {TYPE: x}, locality: [x, ...], sharing: [x, ...], skew: x, efficiency: x}"
+_KEYS = ("speed", "locality", "sharing", "skew", "scale", "utilization", "gpu_memory_gib")
+_FORM = (
+    "name: {speed: {TYPE: x}, locality: [x, ...], sharing: [x, ...], skew: x, scale: [x, ...], utilization: x,"
+    " gpu_memory_gib: x}"
+)
 
 
 def read_profiles(path: Path) -> Profiles:
@@ -48,9 +51,15 @@ def _profile(name: str, data: Any, file: str) -> Profile:
     return Profile(
         speed={str(kind): _factor(value, file, f"{name}.speed.{kind}") for kind, value in speed.items()},
         locality=_factors(data.get("locality", [1.0]), file, f"{name}.locality"),
-        sharing=_factors(data.get("sharing", [1.0]), file, f"{name}.sharing"),
+        sharing=_factors(data["sharing"], file, f"{name}.sharing") if "sharing" in data else (),
         skew=_share(data.get("skew", 0.0), "a skew", file, f"{name}.skew"),
-        efficiency=_share(data.get("efficiency", 0.0), "an efficiency", file, f"{name}.efficiency"),
+        scale=_factors(data["scale"], file, f"{name}.scale") if "scale" in data else (),
+        utilization=_share(data["utilization"], "a utilisation", file, f"{name}.utilization")
+        if "utilization" in data
+        else None,
+        gpu_memory_gib=_factor(data["gpu_memory_gib"], file, f"{name}.gpu_memory_gib")
+        if "gpu_memory_gib" in data
+        else None,
     )
 
 

@@ -230,7 +230,7 @@ def _plug_planner(
         )
     values = _values(policy, {**order.parameters, **found.parameters}, {})
     order = order.variant(values)
-    compiled = issubclass(found, CompiledPlanner)
+    compiled, planner = issubclass(found, CompiledPlanner), found(values)
     traits = Traits(
         planned=COMPILED_PLANNER if compiled else PLANNER,
         owners=found.owners,
@@ -242,10 +242,12 @@ def _plug_planner(
         timers=order.wake is not None,
         fewest_nodes=gated,
         gpu_parts=parts,
+        packs=planner.packs,
+        resizes=planner.resizes,
     )
     plug = _plug(order, np.array([*order.numbers(values, history), 0.0]), *placing)
     plan = _plan_function(found.plan if compiled else _no_plan)
-    return Plugged(str(policy), str(placer), plug, traits, plan, found(values), True)
+    return Plugged(str(policy), str(placer), plug, traits, plan, planner, True)
 
 
 def _only(choice: Choice, names: Mapping[str, Any]) -> Choice:

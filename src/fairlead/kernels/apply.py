@@ -24,7 +24,9 @@ from fairlead.kernels.columns import (
     R_SHARES,
     RUNNING,
     S_GPUS,
+    S_MILLI,
     S_TYPE,
+    TODO_CLASS,
     TODO_IDS,
     TODO_JOB,
     TODO_REASON,
@@ -46,6 +48,7 @@ from fairlead.kernels.moves import give_back_called, hold_called, start_called, 
 from fairlead.kernels.nodes import all_free, change_held_called
 from fairlead.kernels.quota import within_quota
 from fairlead.kernels.ranks import leave_class_called
+from fairlead.kernels.twins import may_run_as
 
 
 @inner
@@ -55,25 +58,30 @@ def stop_running(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, re
 
 
 @inner
-def start_on(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, ids: I4, first: int, now: float, f: Plug) -> None:
-    """Start waiting job i on ids[first:]."""
-    k = int64(j.ints[K_CLASS, i])
+def start_on(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, k: int, ids: I4, first: int, now: float, f: Plug) -> None:
+    """Start waiting job i as one of class k on ids[first:]."""
     s = q.classes[C_SHAPE, k]
     at, count = q.counter[G_IDS], max(c.shape[S_GPUS, s], 1)
+    leave_class_called(j, q, i)
+    if k != j.ints[K_CLASS, i]:
+        # whoever reads the journal finds before the ids how many there are, and how much of each
+        log.gpu_ids[at] = count
+        log.gpu_ids[at + 1] = c.shape[S_MILLI, s]
+        at += 2
+        j.ints[K_CLASS, i] = k
     for g in range(count):
         log.gpu_ids[at + g] = ids[first + g]
-    leave_class_called(j, q, i)
     change_held_called(c, s, log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
     hold_called(c, q, log, i, k, at, 1)
     start_called(c, j, q, log, i, now, at, count, f)
 
 
 @inner
-def can_start(c: Cluster, j: Jobs, q: Queue, i: int, ids: I4, first: int) -> bool:
-    """Whether job i waits, its tenant may, and ids[first:] ascend and are free and of its type."""
-    k = int64(j.ints[K_CLASS, i])
+def can_start(c: Cluster, j: Jobs, q: Queue, i: int, k: int, ids: I4, first: int) -> bool:
+    """Whether job i waits, may run as one of class k, its tenant may, and ids[first:] ascend and are free and of its
+    type."""
     s = q.classes[C_SHAPE, k]
-    if j.ints[K_STATE, i] != WAITING or not within_quota(c, q, k):
+    if j.ints[K_STATE, i] != WAITING or not may_run_as(c, j, q, i, k) or not within_quota(c, q, k):
         return False
     for g in range(first, first + c.shape[S_GPUS, s]):
         if c.shape[S_TYPE, s] >= 0 and c.node[N_TYPE, c.gpu[U_NODE, ids[g]]] != c.shape[S_TYPE, s]:
@@ -90,15 +98,18 @@ def carry_out(c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float, f
     while q.counter[G_TODO_DONE] < q.counter[G_TODO]:
         todo = q.counter[G_TODO_DONE]
         i, first = desk.todo[TODO_JOB, todo], desk.todo[TODO_IDS, todo]
-        ids = c.shape[S_GPUS, q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])]] + 1
+        k = desk.todo[TODO_CLASS, todo] if first >= 0 else -1
+        if k < 0:
+            k = int64(j.ints[K_CLASS, i])
+        ids = c.shape[S_GPUS, q.classes[C_SHAPE, k]] + 3
         if q.counter[G_ROWS] + 1 > log.time.shape[0] or q.counter[G_IDS] + ids > log.gpu_ids.shape[0]:
             q.counter[G_NEED_ROWS] = q.counter[G_TODO] - todo
             q.counter[G_NEED_IDS] = ids
             return NEED_SPACE
         if first >= 0:
-            if not can_start(c, j, q, i, desk.ids, first):
+            if not can_start(c, j, q, i, k, desk.ids, first):
                 return ILLEGAL_PLAN
-            start_on(c, j, q, log, i, desk.ids, first, now, f)
+            start_on(c, j, q, log, i, k, desk.ids, first, now, f)
         else:
             if j.ints[K_STATE, i] != RUNNING:
                 return ILLEGAL_PLAN
@@ -134,13 +145,13 @@ def act(
     c: Cluster, j: Jobs, q: Queue, log: Log, p: F8, pp: F8,
     key: JobFunction, level: JobFunction, drift: JobFunction, wake: JobFunction, resets: JobFunction,
     group: TenantFunction, place: PlaceFunction,
-    i: int, ids: I4, now: float, reason: int,
+    i: int, k: int, ids: I4, now: float, reason: int,
 ) -> int:  # fmt: skip
-    """Start waiting job i on `ids`, or suspend running job i where `ids` is empty. The caller has checked that it is legal;
+    """Start waiting job i as one of class k on `ids`, or suspend running job i where `ids` is empty. The caller has checked that it is legal;
     see runtime/planning.py."""
     f = Plug(p, pp, key, level, drift, wake, resets, group, place)
     if ids.shape[0] == 0:
         stop_running(c, j, q, log, i, now, reason, f)
     else:
-        start_on(c, j, q, log, i, ids, 0, now, f)
+        start_on(c, j, q, log, i, k, ids, 0, now, f)
     return 0

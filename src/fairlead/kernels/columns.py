@@ -85,7 +85,12 @@ L_FINGER = 7  #: (not by class) per lane of running jobs, the row that a survey 
 L_HEAD = 9  #: this row and those after it: (not by class) per lane and height, its first row + 1, 0 if none
 SKIP_HEIGHTS = 8
 C_PASSED = 17  #: queues.py: the pass (twice its number, one more if all of it) in which it could not start
-CLASS_COLUMNS = 18
+# twins: what the jobs of a class may run as instead, where a planner asks for it; nobody waits in a twin
+C_HALF = 18  #: on half of a GPU, -1 where they can't
+C_OTHER = 19  #: on g GPUs: class C_OTHER + g, for C_LEAST <= g <= C_MOST; C_MOST is 0 where none of them is elastic
+C_LEAST = 20
+C_MOST = 21
+CLASS_COLUMNS = 22
 
 #: who decides, as R_PLANNED says
 PASS, PLANNER, COMPILED_PLANNER = 0, 1, 2
@@ -136,7 +141,10 @@ K_SCRATCH = 16  #: (not by job) room for a list of jobs within one step
 K_STAMP = 17  #: which of the ends that were due for it holds
 K_TIMER_STAMP = 18
 K_LINK = 19  #: planners: see G_REKEYED
-JOB_INTS = 20
+K_OWN = 20  #: its own class; K_CLASS differs while it runs as something else; kept where R_RESHAPES
+K_LEAST = 21  #: GPUs it may run on, 0 and 0 where it must be those it asked for
+K_MOST = 22
+JOB_INTS = 23
 
 # -- running jobs, where R_PREEMPTS: one row of one cache line each, since a look for room goes through many -----------------------
 X_SKIP = 0  #: this column and those after it: links in its lane, 0 or row + 1
@@ -233,7 +241,11 @@ R_RISES = COUNTERS + 22  #: running jobs lose rank as time passes, so waiting on
 R_QUEUES = COUNTERS + 24  #: each tenant has a queue of its own; see queues.py
 R_BORROWS = COUNTERS + 25  #: and may hold more than its guarantee while nobody asks for it
 R_FORECASTS = COUNTERS + 26  #: durations are predicted from the jobs that have ended; see forecast.py
-RULES = COUNTERS + 27
+R_RESHAPES = COUNTERS + 27  #: jobs may run on a part of a GPU or on another number than they asked for
+R_PACKED = COUNTERS + 28  #: where in a row of rates the factors by co-tenants begin for who asked for a whole GPU
+R_SCALES = COUNTERS + 29  #: and the speeds by number of GPUs, from one
+R_USE = COUNTERS + 30  #: and where the GPU utilisation is
+RULES = COUNTERS + 31
 
 # -- rule floats -------------------------------------------------------------------------------------------------------------
 Q_QUANTUM = 0  #: 0: none
@@ -251,7 +263,8 @@ Q_SPARE = 14  #: milli-GPUs of its quota that the head of the queue leaves at it
 Q_RANKS_AT = 15  #: the moment whose ranks count: now, or the last tick of the quantum
 Q_WAKE = 16  #: when a compiled planner wants to be asked again, if nothing happens before; AGAIN: at once
 Q_LEARN = 17  #: when the model of durations is trained next; where the core stopped for that, the moment it had reached
-LIMITS = 18  #: behind these, per lane, how fast its keys change
+Q_NOISE = 18  #: how far off the profiler may be, as a fraction; see profiler.py
+LIMITS = 19  #: behind these, per lane, how fast its keys change
 
 
 class Cluster(NamedTuple):
@@ -285,7 +298,7 @@ class Queue(NamedTuple):
     limit: F8
     run_ints: I4  #: [row, X_*]
     run_floats: F8  #: [row, X_*]
-    rates: F8  #: [profile]: speed by GPU type, then factors by span, then by co-tenants; see rates.py
+    rates: F8  #: [profile]: speed by GPU type, then the factors at R_SPANS, R_SEATS, …; see rates.py
 
 
 class Log(NamedTuple):
@@ -310,7 +323,8 @@ class Desk(NamedTuple):
 TODO_JOB = 0
 TODO_IDS = 1  #: where its GPUs begin in Desk.ids, in ascending order; -1: the job is suspended
 TODO_REASON = 2
-TODO_COLUMNS = 3
+TODO_CLASS = 3  #: what it is to run as, -1: what it asked for
+TODO_COLUMNS = 4
 
 
 class JobRow(NamedTuple):

@@ -8,6 +8,7 @@ from fairlead.kernels.columns import (
     F8,
     G_TODO,
     I8,
+    TODO_CLASS,
     TODO_COLUMNS,
     TODO_IDS,
     TODO_JOB,
@@ -32,12 +33,19 @@ def empty_desk(
 
 
 @hot
-def ask_start(q: Queue, desk: Desk, i: int, first: int) -> None:
-    """Job i is to start on the GPUs that the planner has written to desk.ids[first:], in ascending order."""
+def ask_start_as(q: Queue, desk: Desk, i: int, first: int, k: int) -> None:
+    """The same, as a job of class k: one of its own class's twins (C_HALF, C_OTHER), or -1 for what it asked for."""
     todo = q.counter[G_TODO]
     desk.todo[TODO_JOB, todo] = i
     desk.todo[TODO_IDS, todo] = first
+    desk.todo[TODO_CLASS, todo] = k
     q.counter[G_TODO] = todo + 1
+
+
+@hot
+def ask_start(q: Queue, desk: Desk, i: int, first: int) -> None:
+    """Job i is to start on the GPUs that the planner has written to desk.ids[first:], in ascending order."""
+    ask_start_as(q, desk, i, first, -1)
 
 
 @hot

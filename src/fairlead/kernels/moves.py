@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from fairlead.kernels.attempts import begin_attempt, lose_work
 from fairlead.kernels.columns import (
     BLOCKED_QUOTA,
     C_BLOCKED,
@@ -18,11 +19,9 @@ from fairlead.kernels.columns import (
     G_DONE,
     G_IDS,
     G_LIVE,
-    G_LOST_MS,
     G_MOVES,
     G_PREEMPTIONS,
     G_READY,
-    G_ROWS,
     G_RUNNING,
     GIVEN_UP,
     J_BEGUN,
@@ -56,7 +55,6 @@ from fairlead.kernels.columns import (
     NEVER,
     P_FREE,
     P_TYPE,
-    Q_CHECKPOINT,
     Q_FAILURES,
     Q_QUANTUM,
     Q_RESUME_COST,
@@ -73,8 +71,8 @@ from fairlead.kernels.columns import (
     R_PREEMPTS,
     R_QUOTAS,
     R_RATES,
+    R_RESHAPES,
     R_RETRIES,
-    R_SEED,
     R_SHARES,
     R_TIMERS,
     REFUSED,
@@ -118,21 +116,18 @@ from fairlead.kernels.ranks import (
     unlist_running,
 )
 from fairlead.kernels.rates import rate_of, rerate_neighbours, seat, set_due
-from fairlead.kernels.rng import uniform
-
-# journal kinds; model.event.EventKind has the same numbers (a test holds them together)
-REFUSE_ROW, START_ROW, SUSPEND_ROW, FINISH_ROW, FAIL_ROW, GIVE_UP_ROW, KILL_ROW = 1, 2, 3, 4, 5, 6, 7
-NODE_DOWN_ROW, NODE_UP_ROW = 8, 9
-
-
-@hot
-def write_row(log: Log, q: Queue, now: float, kind: int, subject: int, arg: int) -> None:
-    r = q.counter[G_ROWS]
-    log.time[r] = now
-    log.what[0, r] = kind
-    log.what[1, r] = subject
-    log.what[2, r] = arg
-    q.counter[G_ROWS] = r + 1
+from fairlead.kernels.rows import (
+    FAIL_ROW,
+    FINISH_ROW,
+    GIVE_UP_ROW,
+    KILL_ROW,
+    REFUSE_ROW,
+    START_AS_ROW,
+    START_ROW,
+    SUSPEND_ROW,
+    write_row,
+)
+from fairlead.kernels.twins import be_itself, is_itself
 
 
 @inner
@@ -180,15 +175,6 @@ def refuse(log: Log, j: Jobs, q: Queue, i: int, now: float, reason: int) -> None
     write_row(log, q, now, REFUSE_ROW, i, reason)
 
 
-@inner
-def begin_attempt(j: Jobs, q: Queue, i: int) -> None:
-    """Settle whether the coming attempt fails, and at how much remaining work."""
-    left, k, seed = j.work[i] - j.floats[J_DONE, i], int64(j.ints[K_ATTEMPT, i]), q.counter[R_SEED]
-    j.floats[J_FAILS, i] = -1.0
-    if uniform(seed, i, k, 0) < q.limit[Q_FAILURES]:
-        j.floats[J_FAILS, i] = left - left * uniform(seed, i, k, 1)
-
-
 @hot
 def hold(c: Cluster, q: Queue, log: Log, i: int, k: int, at: int, sign: int) -> None:
     """Count what job i of class k holds (sign 1) or held (sign -1) to its tenant and as the GPUs' owner."""
@@ -220,7 +206,12 @@ def start(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, at: int, 
     k = int64(j.ints[K_CLASS, i])
     s = q.classes[C_SHAPE, k]
     q.counter[G_IDS] = at + written
-    if j.ints[K_RESUMES, i] != 0 and moved(c, log.gpu_ids, int64(j.ints[K_ALLOC, i]), at, c.shape[S_GPUS, s]):
+    # where jobs run as something else, the journal tells
+    if (
+        j.ints[K_RESUMES, i] != 0
+        and q.counter[R_RESHAPES] == 0
+        and moved(c, log.gpu_ids, int64(j.ints[K_ALLOC, i]), at, c.shape[S_GPUS, s])
+    ):
         q.counter[G_MOVES] += 1
     j.ints[K_ALLOC, i] = at
     j.ints[K_STATE, i] = RUNNING
@@ -239,7 +230,7 @@ def start(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, at: int, 
         j.floats[J_RATE, i] = rate_of(c, j, q, log, i)
         rerate_neighbours(c, j, q, log, i, now)
     set_due(j, q, i)
-    write_row(log, q, now, START_ROW, i, at)
+    write_row(log, q, now, START_ROW if is_itself(j, q, i) else START_AS_ROW, i, at)
     if q.counter[R_LISTED] != 0:
         list_running(j, q, i)
         j.floats[J_EXPECT, i] = now + cost + expected_run(j, q, i)
@@ -393,6 +384,7 @@ def drop_timer(j: Jobs, q: Queue, i: int) -> None:
 @inner
 def wait_again(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
     """A job whose run was cut short goes back to its class."""
+    be_itself(j, q, i)
     j.ints[K_STATE, i] = WAITING
     j.floats[J_SINCE, i] = now
     if q.counter[R_CHANGES] != 0:
@@ -421,17 +413,6 @@ def suspend(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, reason:
     wait_again(c, j, q, i, now, f)
 
 
-@inner
-def lose_work(c: Cluster, j: Jobs, q: Queue, i: int) -> None:
-    """Back to the last checkpoint."""
-    done = j.floats[J_DONE, i]
-    kept = 0.0
-    if q.limit[Q_CHECKPOINT] > 0.0:
-        kept = math.floor(done / q.limit[Q_CHECKPOINT]) * q.limit[Q_CHECKPOINT]
-    q.counter[G_LOST_MS] += int((done - kept) * gpu_part(c, q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])]) * 1000.0)
-    j.floats[J_DONE, i] = kept
-
-
 @hot
 def end(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) -> None:
     """The run of job i ends as it was due: it has finished, or its attempt has failed."""
@@ -458,6 +439,7 @@ def end(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) ->
         if attempts > q.counter[R_RETRIES]:
             j.ints[K_STATE, i] = GIVEN_UP
             q.counter[G_LIVE] -= 1
+            be_itself(j, q, i)
             write_row(log, q, now, GIVE_UP_ROW, i, attempts)
         else:
             write_row(log, q, now, FAIL_ROW, i, attempts)
@@ -467,6 +449,7 @@ def end(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) ->
         j.ints[K_STATE, i] = DONE
         q.counter[G_LIVE] -= 1
         q.counter[G_DONE] += 1
+        be_itself(j, q, i)
         write_row(log, q, now, FINISH_ROW, i, 0)
     reopen_around(c, j, q, log, s, at)
 

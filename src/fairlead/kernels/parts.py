@@ -39,7 +39,7 @@ from fairlead.kernels.signatures import (
     WALK_QUEUES_FUNCTION,
 )
 
-ACT = i8(CLUSTER, JOBS, QUEUE, LOG, *PLUGGED, i8, IDS, f8, i8)
+ACT = i8(CLUSTER, JOBS, QUEUE, LOG, *PLUGGED, i8, i8, IDS, f8, i8)
 
 
 def _no_node_event(

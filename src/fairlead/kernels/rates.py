@@ -1,6 +1,10 @@
 """How fast a job runs: speed of its GPU type × locality of its nodes × sharing with its neighbours.
 
-Only runs whose workload has profiles or whose cluster has speeds come here (R_RATES); everywhere else every rate is 1.
+A job that runs on another number of GPUs than it asked for is faster or slower by its scale there over its scale at what it
+asked for; one that asked for a whole GPU and runs on a part of it has factors by co-tenants of its own.
+
+Only runs whose workload has profiles, whose cluster has speeds or whose planner reshapes jobs come here (R_RATES);
+everywhere else every rate is 1.
 """
 
 from __future__ import annotations
@@ -16,13 +20,17 @@ from fairlead.kernels.columns import (
     J_SINCE,
     K_ALLOC,
     K_CLASS,
+    K_OWN,
     K_PROFILE,
     K_STAMP,
     K_STATE,
     N_TYPE,
     NODE_COLUMNS,
     Q_FAILURES,
+    R_PACKED,
     R_RATES,
+    R_RESHAPES,
+    R_SCALES,
     R_SEAT_COUNT,
     R_SEATS,
     R_SPANS,
@@ -91,12 +99,19 @@ def rate_of(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> float:
     for g in range(at + 1, at + gpus):
         speed = min(speed, q.rates[profile, c.node[N_TYPE, c.gpu[U_NODE, log.gpu_ids[g]]]])
     rate = speed * q.rates[profile, q.counter[R_SPANS] + span_of(c, log.gpu_ids, at, gpus)]
+    asked = s
+    if q.counter[R_RESHAPES] != 0:
+        asked = q.classes[C_SHAPE, int64(j.ints[K_OWN, i])]
+        scales = q.counter[R_SCALES] - 1
+        if c.shape[S_GPUS, asked] != gpus:
+            rate *= q.rates[profile, scales + gpus] / q.rates[profile, scales + c.shape[S_GPUS, asked]]
     if c.shape[S_MILLI, s] < WHOLE:
         others = -1
-        for s in range(U_SEATS, c.gpu.shape[0]):
-            if c.gpu[s, log.gpu_ids[at]] >= 0:
+        for u in range(U_SEATS, c.gpu.shape[0]):
+            if c.gpu[u, log.gpu_ids[at]] >= 0:
                 others += 1
-        rate *= q.rates[profile, q.counter[R_SEATS] + min(others, q.counter[R_SEAT_COUNT] - 1)]
+        first = q.counter[R_SEATS] if c.shape[S_MILLI, asked] < WHOLE else q.counter[R_PACKED]
+        rate *= q.rates[profile, first + min(others, q.counter[R_SEAT_COUNT] - 1)]
     return rate
 
 

@@ -17,3 +17,6 @@ class EventKind(IntEnum):
     KILL = 7  #: lost its node; it will be tried again; arg = node
     NODE_DOWN = 8  #: job column = node; arg = 0
     NODE_UP = 9  #: job column = node; arg = 0
+    #: a start on something else than the job asked for; arg as for START, and the two entries of gpu_ids before it are
+    #: how many GPUs it got and the milli-GPUs of each
+    START_AS = 10

@@ -12,6 +12,8 @@ class ActionKind(IntEnum):
     START = 1  #: a waiting job, for the first time or again, on `gpu_ids`
     SUSPEND = 2  #: a running job leaves its GPUs and waits
     MIGRATE = 3  #: a running job moves to `gpu_ids` at once
+    SHARE = 4  #: a job that asked for one whole GPU, waiting or running, goes on on half of the GPU in `gpu_ids`
+    RESIZE = 5  #: an elastic job, waiting or running, goes on on `gpu_ids`, however many these are within its range
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Reserve-and-pack, as in Alibaba's PAI: high-end GPUs are kept for the jobs that make use of them.
 
-A job is high-GPU when its profile's `efficiency` reaches `threshold`; a job whose efficiency is not known is judged by its
+A job is high-GPU when its profile's `utilization` reaches `threshold`; a job whose utilisation is not known is judged by its
 parallelism: from `gpus` whole GPUs on. Each job has an ordered list of plans, one per GPU type: the high-end types first
 for a high-GPU job, the weakest first for any other. The paper publishes neither its threshold nor its timeouts.
 """

@@ -82,6 +82,8 @@ class Planner:
     parameters: ClassVar[Mapping[str, Any]] = {}
     #: wake every so many seconds while a job waits or runs, 0: at events only
     every_s: ClassVar[float] = 0.0
+    packs: bool = False  #: it may put jobs on half of a GPU (SHARE)
+    resizes: bool = False  #: it may give elastic jobs another number of GPUs (RESIZE)
 
     owners: ClassVar[bool] = False  #: it looks at who holds each GPU (U_JOB)
     tenant_classes: ClassVar[bool] = False  #: jobs of different tenants wait in classes of their own
@@ -108,7 +110,7 @@ class CompiledPlanner:
     """A planner inside the compiled loop, for schedulers that must decide a hundred thousand times a second.
 
     `plan(c, j, q, log, desk, now)` is compiled (PLAN_FUNCTION in kernels/signatures.py). It reads the state's columns, writes
-    what is to be done to `desk.todo` and `desk.ids` with `kernels.desk.ask_start` and `ask_suspend`, and returns when it
+    what is to be done to `desk.todo` and `desk.ids` with `kernels.desk.ask_start` and its siblings, and returns when it
     wants to be asked again if nothing happens before, inf for not at all, AGAIN for at once. It is asked at every instant at which something
     happens. It must not change the state: the core carries the plan out, and refuses what is illegal as it does for any
     planner. What happened since it was last asked it reads off the log, and arrivals off G_NEXT.
@@ -120,6 +122,8 @@ class CompiledPlanner:
     tenant_classes: ClassVar[bool] = False  #: jobs of different tenants wait in classes of their own
     priority_classes: ClassVar[bool] = False  #: and so do jobs of different priorities
     own_quotas: ClassVar[bool] = False  #: it sees to tenants' quotas itself, and may go beyond them
+    packs: bool = False  #: it may start jobs on half of a GPU (C_HALF)
+    resizes: bool = False  #: it may start elastic jobs on another number of GPUs (C_OTHER)
 
     plan: ClassVar[Any]
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from fairlead.record.journal import JobTable, Outcome
-from fairlead.record.outcome import wait_s
-from fairlead.record.runs import Floats, Ints, gpu_weight, sum_by
+from fairlead.record.outcome import held_gpu_s, wait_s
+from fairlead.record.runs import Floats, Ints, sum_by
 from fairlead.record.spread import Spread, by_group, groups, number
 
 #: sizes by GPU count: the largest that belongs, and the name
@@ -90,7 +90,7 @@ def _rows(codes: Ints, names: list[str], jobs: JobTable, outcome: Outcome, rho: 
     jct = by_group(outcome.finish_s - jobs.submit_s, order, bounds)
     wait = by_group(wait_s(jobs, outcome), order, bounds)
     finished = sum_by(codes, np.isfinite(outcome.finish_s), count)
-    held = sum_by(codes, outcome.ran_s * gpu_weight(jobs), count)
+    held = sum_by(codes, held_gpu_s(jobs, outcome), count)
     known = np.isfinite(rho)
     rho_sum = sum_by(codes[known], rho[known], count)
     rho_count = np.bincount(codes[known], minlength=count)

@@ -28,7 +28,8 @@ class Journal:
     """Rows in order of time; `kind` is a model.event.EventKind and says what `arg` means.
 
     A START row's GPUs are `gpu_ids[arg : arg + k]` where k is the job's GPU count (1 for a share; a CPU job has one
-    entry, -1 - node). GPU ids run through the nodes in the cluster's order: node 0 has 0..g0-1, node 1 the next, and so on.
+    entry, -1 - node). A START_AS row's are too, but k is `gpu_ids[arg - 2]`, and the job holds `gpu_ids[arg - 1]` milli-GPUs
+    of each. GPU ids run through the nodes in the cluster's order: node 0 has 0..g0-1, node 1 the next, and so on.
     """
 
     cluster: ClusterSpec
@@ -55,3 +56,4 @@ class Outcome:
     ran_s: npt.NDArray[np.float64]  #: seconds on its GPUs, all runs together, overheads included
     preemptions: npt.NDArray[np.int32]
     refused: npt.NDArray[np.int8]  #: a model.reason.Reason, 0 where it was accepted
+    held_gpu_s: npt.NDArray[np.float64] | None = None  #: None: every job held what it asked for, all the while

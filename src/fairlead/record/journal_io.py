@@ -7,8 +7,9 @@ A Parquet journal is one table whose `part` column says what a row is; columns o
 * `event`: time_s, kind, job, arg — a row of the journal, in order;
 * `gpu`: gpu_id — one entry of gpu_ids, in order.
 
-A JSON-lines journal has the header first, then a line per job, then a line per event by name; a START's
-GPUs stand in its own line. Cluster, run metadata, tenant names and sha256 are in the header, which Parquet
+A JSON-lines journal has the header first, then a line per job, then a line per event by name; a start's
+GPUs stand in its own line, and where they are not what the job asked for, also how many it got and the milli-GPUs of
+each. Cluster, run metadata, tenant names and sha256 are in the header, which Parquet
 keeps as the file's `fairlead` metadata.
 """
 
@@ -28,6 +29,7 @@ from fairlead.model.cluster import ClusterSpec, NodeSpec, TenantSpec
 from fairlead.model.errors import InputError
 from fairlead.model.event import EventKind
 from fairlead.record.journal import JobTable, Journal
+from fairlead.record.runs import STARTS, held_by, rows_of
 
 _FORMAT = "fairlead-journal-1"
 _ENDINGS = "a file that ends in .parquet or .jsonl"
@@ -213,6 +215,9 @@ def _lines(journal: Journal) -> Iterator[str]:
         event = {"time_s": time_s, "event": EventKind(kind).name, "job": job, "arg": arg}
         if kind == EventKind.START:
             event["gpus"] = journal.gpu_ids[arg : arg + max(int(jobs.gpus[job]), 1)].tolist()
+        elif kind == EventKind.START_AS:
+            event["got"] = journal.gpu_ids[arg - 2 : arg].tolist()
+            event["gpus"] = journal.gpu_ids[arg : arg + max(int(journal.gpu_ids[arg - 2]), 1)].tolist()
         yield _line(event)
 
 
@@ -221,11 +226,12 @@ def _line(value: dict[str, Any]) -> str:
 
 
 def _loose_gpu_ids(journal: Journal) -> dict[int, int]:
-    """Entries of gpu_ids that no START refers to: none in a journal of ours, but nothing may get lost."""
-    starts = np.flatnonzero(journal.kind == EventKind.START)
-    count = np.maximum(journal.jobs.gpus[journal.job[starts]], 1)
+    """Entries of gpu_ids that no start refers to: none in a journal of ours, but nothing may get lost."""
+    starts = rows_of(journal, STARTS)
+    count = np.maximum(held_by(journal, starts)[0], 1)
+    before = np.where(journal.kind[starts] == EventKind.START_AS, 2, 0)
     change = np.zeros(len(journal.gpu_ids) + 1, dtype=np.int64)
-    np.add.at(change, journal.arg[starts], 1)
+    np.add.at(change, journal.arg[starts] - before, 1)
     np.add.at(change, journal.arg[starts] + count, -1)
     loose = np.flatnonzero(np.cumsum(change[:-1]) == 0)
     return {int(at): int(journal.gpu_ids[at]) for at in loose}
@@ -275,5 +281,7 @@ def _take_line(
     event["kind"][at - jobs] = EventKind[data["event"]]
     event["job"][at - jobs] = data["job"]
     event["arg"][at - jobs] = data["arg"]
+    if "got" in data:
+        gpu_ids[data["arg"] - 2 : data["arg"]] = data["got"]
     if "gpus" in data:
         gpu_ids[data["arg"] : data["arg"] + len(data["gpus"])] = data["gpus"]

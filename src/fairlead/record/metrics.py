@@ -13,7 +13,7 @@ from fairlead.model.reason import Reason
 from fairlead.record.breakdown import GroupRow, by_size, by_tenant
 from fairlead.record.fairness import finish_time_fairness, jain_index
 from fairlead.record.journal import JobTable, Journal, Outcome
-from fairlead.record.outcome import fold_outcome, wait_s
+from fairlead.record.outcome import fold_outcome, held_gpu_s, wait_s
 from fairlead.record.places import count_moves, down_spans, held_nodes, node_gpus
 from fairlead.record.runs import Floats, Runs, fold_runs, gpu_weight, order_by, window_s
 from fairlead.record.spread import Spread, number, spread
@@ -56,7 +56,7 @@ class Metrics:
     migrations: int  #: resumptions on another set of nodes than before
     gpu_computing: float  #: `computing_gpu_s` over the denominator of gpu_utilization
     held_gpu_s: float
-    #: of finished jobs, the work they asked for: the smaller of duration and time on GPUs, × GPUs
+    #: of finished jobs, the work they asked for: the smaller of duration × GPUs and what they held
     computing_gpu_s: float
     #: held by jobs that ended, without being the work they asked for: overheads, lost progress, slow-down,
     #: give-ups
@@ -107,14 +107,14 @@ def core_metrics(jobs: JobTable, outcome: Outcome, *, capacity_gpus: int, end_s:
         end_s = float(np.nanmax(outcome.finish_s))
     makespan_s = math.nan if end_s is None else end_s - float(jobs.submit_s.min())
     # not np.dot: its threads wait for each other on a busy machine, and its digits depend on how many there are
-    held_gpu_s = float(np.nansum(outcome.ran_s * gpu_weight(jobs)))
+    held = float(np.nansum(held_gpu_s(jobs, outcome)))
     return CoreMetrics(
         jobs=len(jct_s),
         finished=finished,
         makespan_s=makespan_s,
         jct_s=spread(jct_s, overwrite=True),
         wait_s=spread(wait_s(jobs, outcome), overwrite=True),
-        gpu_utilization=_part(held_gpu_s, capacity_gpus * makespan_s),
+        gpu_utilization=_part(held, capacity_gpus * makespan_s),
         preemptions=int(outcome.preemptions.sum()),
     )
 
@@ -131,13 +131,13 @@ def fold_metrics(journal: Journal, outcome: Outcome | None = None, runs: Runs | 
     done = np.isfinite(outcome.finish_s)
     gave_up = np.zeros(len(done), dtype=np.bool_)
     gave_up[runs.job[runs.end_kind == EventKind.GIVE_UP]] = True
-    held = outcome.ran_s * weight
-    computing = np.where(done, np.minimum(outcome.ran_s, jobs.duration_s), 0.0) * weight
+    held = held_gpu_s(jobs, outcome)
+    computing = np.where(done, np.minimum(held, jobs.duration_s * weight), 0.0)
     computing_gpu_s = float(computing.sum())
     down = down_spans(journal, begin_s, end_s).total_s(len(journal.cluster.nodes))
     rho = finish_time_fairness(journal, outcome)
     known_rho = rho[np.isfinite(rho)]
-    restarts, migrations = _returns(journal, runs)
+    restarts, migrations = count_returns(journal, runs)
     return Metrics(
         core=core,
         refused=_refusals(outcome),
@@ -169,7 +169,7 @@ def _refusals(outcome: Outcome) -> dict[str, int]:
     return {Reason(code).name.lower(): int(n) for code, n in enumerate(counts) if code and n}
 
 
-def _returns(journal: Journal, runs: Runs) -> tuple[int, int]:
+def count_returns(journal: Journal, runs: Runs) -> tuple[int, int]:
     """Runs that were not a job's first: restarts after a failure, and moves after a suspension."""
     order = order_by(runs.job)
     job, kind = runs.job[order], runs.end_kind[order]

@@ -6,7 +6,7 @@ import numpy as np
 
 from fairlead.model.event import EventKind
 from fairlead.record.journal import JobTable, Journal, Outcome
-from fairlead.record.runs import Floats, Runs, fold_runs, sum_by
+from fairlead.record.runs import Floats, Runs, fold_runs, gpu_weight, sum_by
 
 
 def fold_outcome(journal: Journal, runs: Runs | None = None) -> Outcome:
@@ -31,7 +31,22 @@ def fold_outcome(journal: Journal, runs: Runs | None = None) -> Outcome:
         ran_s=sum_by(runs.job, runs.end_s - runs.start_s, jobs),
         preemptions=np.bincount(runs.job[suspended], minlength=jobs).astype(np.int32),
         refused=refused,
+        held_gpu_s=_held_gpu_s(journal, runs, jobs),
     )
+
+
+def _held_gpu_s(journal: Journal, runs: Runs, jobs: int) -> Floats | None:
+    if not (journal.kind == EventKind.START_AS).any():
+        return None
+    return sum_by(runs.job, (runs.end_s - runs.start_s) * runs.weight, jobs)
+
+
+def held_gpu_s(jobs: JobTable, outcome: Outcome) -> Floats:
+    """GPU-seconds that each job held, parts of GPUs as fractions."""
+    if outcome.held_gpu_s is not None:
+        return outcome.held_gpu_s
+    held: Floats = outcome.ran_s * gpu_weight(jobs)
+    return held
 
 
 def wait_s(jobs: JobTable, outcome: Outcome) -> Floats:

@@ -36,7 +36,7 @@ def node_of_gpu(cluster: ClusterSpec) -> Ints:
 
 def held_gpus(journal: Journal, runs: Runs) -> Iterator[Held]:
     """Every (run, GPU), in chunks; CPU jobs hold none."""
-    gpus = journal.jobs.gpus[runs.job]
+    gpus = runs.gpus
     for first in range(0, len(runs), _CHUNK):
         chunk = slice(first, first + _CHUNK)
         count = gpus[chunk]
@@ -92,6 +92,8 @@ def _signature(journal: Journal, runs: Runs, chosen: Longs) -> Longs:
         runs.end_s[chosen],
         runs.end_kind[chosen],
         runs.offset[chosen],
+        runs.gpus[chosen],
+        runs.weight[chosen],
     )
     held = held_nodes(journal, part)
     pairs = np.sort((held.run.astype(np.int64) << 32) | held.what)

@@ -16,6 +16,8 @@ Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
+#: the rows that put a job on GPUs
+STARTS = (EventKind.START, EventKind.START_AS)
 #: the rows that take a job off its GPUs
 STOPS = (EventKind.SUSPEND, EventKind.FINISH, EventKind.FAIL, EventKind.GIVE_UP, EventKind.KILL)
 #: the rows after which nothing more happens to a job
@@ -32,6 +34,8 @@ class Runs:
     end_s: Floats
     end_kind: npt.NDArray[np.int32]
     offset: Ints  #: of its GPUs in the journal's gpu_ids
+    gpus: Ints  #: how many it held, 0 for a CPU job
+    weight: Floats  #: GPUs held, a part of one as its fraction
 
     def __len__(self) -> int:
         return len(self.job)
@@ -52,7 +56,7 @@ def horizon_s(journal: Journal) -> float:
 
 
 def gpu_weight(jobs: JobTable) -> Floats:
-    """GPUs that each job holds while it runs; a share counts as its fraction, a CPU job as none."""
+    """GPUs that each job asked for; a share counts as its fraction, a CPU job as none."""
     weight = jobs.gpus.astype(np.float64)
     if jobs.share_milli is not None:
         weight *= jobs.share_milli / 1000.0
@@ -60,8 +64,8 @@ def gpu_weight(jobs: JobTable) -> Floats:
 
 
 def fold_runs(journal: Journal) -> Runs:
-    """Pair the k-th START of each job with the k-th row that stopped it."""
-    starts = np.flatnonzero(journal.kind == EventKind.START)
+    """Pair the k-th start of each job with the k-th row that stopped it."""
+    starts = rows_of(journal, STARTS)
     stops = rows_of(journal, STOPS)
     start_job, stop_job = journal.job[starts], journal.job[stops]
     jobs = len(journal.jobs.submit_s)
@@ -77,7 +81,20 @@ def fold_runs(journal: Journal) -> Runs:
         end_s = np.concatenate([end_s, np.full(len(still_running), horizon_s(journal))])
         end_kind = np.concatenate([end_kind, np.zeros(len(still_running), dtype=np.int32)])
     pair = _pair(start_job, stop_job, jobs, once=bool(started.max(initial=0) <= 1))
-    return Runs(start_job, journal.time_s[starts], end_s[pair], end_kind[pair], journal.arg[starts])
+    gpus, weight = held_by(journal, starts)
+    return Runs(start_job, journal.time_s[starts], end_s[pair], end_kind[pair], journal.arg[starts], gpus, weight)
+
+
+def held_by(journal: Journal, starts: Longs) -> tuple[Ints, Floats]:
+    """How many GPUs each of these start rows got, and what they come to: what was asked for, unless the row tells."""
+    job = journal.job[starts]
+    gpus, weight = journal.jobs.gpus[job], gpu_weight(journal.jobs)[job]
+    told = np.flatnonzero(journal.kind[starts] == EventKind.START_AS)
+    if len(told):
+        at = journal.arg[starts[told]]
+        gpus[told] = journal.gpu_ids[at - 2]
+        weight[told] = gpus[told] * (journal.gpu_ids[at - 1] / 1000.0)
+    return gpus, weight
 
 
 def _pair(start_job: Ints, stop_job: Ints, jobs: int, *, once: bool) -> Longs:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fairlead.model.event import EventKind
 from fairlead.record.breakdown import tenant_groups
 from fairlead.record.journal import JobTable, Journal, Outcome
-from fairlead.record.outcome import fold_outcome, wait_s
+from fairlead.record.outcome import fold_outcome, held_gpu_s, wait_s
 from fairlead.record.places import down_spans, held_gpus, node_of_gpu
 from fairlead.record.runs import Floats, Ints, Runs, fold_runs, gpu_weight, sum_by, window_s
 from fairlead.record.spread import groups, interpolate
@@ -29,7 +29,7 @@ class Lines:
 
     bins: Bins
     allocated_gpus: Floats
-    #: as `computing_gpu_s` of the metrics: each finished job's useful seconds spread evenly over its runs
+    #: as `computing_gpu_s` of the metrics: each finished job's useful GPU-seconds spread evenly over what it held
     computing_gpus: Floats
     queued_jobs: Floats
     queued_gpus: Floats
@@ -51,9 +51,10 @@ def fold_lines(
     jobs = journal.jobs
     bins = bins_for(*window_s(journal, runs), most)
     weight = gpu_weight(jobs)
-    useful = np.where(np.isfinite(outcome.finish_s), np.minimum(outcome.ran_s, jobs.duration_s), 0.0)
-    part = np.divide(useful, outcome.ran_s, out=np.zeros_like(useful), where=outcome.ran_s > 0)
-    held = weight[runs.job]
+    held_s = held_gpu_s(jobs, outcome)
+    useful = np.where(np.isfinite(outcome.finish_s), np.minimum(held_s, jobs.duration_s * weight), 0.0)
+    part = np.divide(useful, held_s, out=np.zeros_like(useful), where=held_s > 0)
+    held = runs.weight
     times = np.concatenate([runs.start_s, runs.end_s])
     computing = held * part[runs.job]
     refusals = np.flatnonzero(journal.kind == EventKind.REFUSE)
@@ -159,13 +160,13 @@ def fold_raster(
     colour, names = _colours(journal, runs)
     rows, colours = len(row_names), int(colour.max(initial=0)) + 1
     row_gpus = np.bincount(row_of_gpu, minlength=rows)
-    weight = gpu_weight(journal.jobs) / np.maximum(journal.jobs.gpus, 1)
+    weight = runs.weight / np.maximum(runs.gpus, 1)
     held = np.zeros((rows * colours, bins.count))
     for piece in held_gpus(journal, runs):
         row = row_of_gpu[piece.what]
         job = runs.job[piece.run]
         cell = row * np.int64(colours) + colour[job]
-        part = weight[job] / row_gpus[row]
+        part = weight[piece.run] / row_gpus[row]
         times = np.concatenate([runs.start_s[piece.run], runs.end_s[piece.run]])
         cells = np.concatenate([cell, cell])
         held += cell_averages(cells, rows * colours, times, np.concatenate([part, -part]), bins)
@@ -197,7 +198,7 @@ def _colours(journal: Journal, runs: Runs) -> tuple[Ints, tuple[str, ...]]:
     codes, names = tenant_groups(jobs)
     if not names:
         return np.arange(len(codes), dtype=np.int32) % np.int32(MOST_COLOURS), ()
-    held = sum_by(codes[runs.job], (runs.end_s - runs.start_s) * gpu_weight(jobs)[runs.job], len(names))
+    held = sum_by(codes[runs.job], (runs.end_s - runs.start_s) * runs.weight, len(names))
     largest = np.argsort(-held, kind="stable")
     shown = largest[held[largest] > 0]
     kept = shown if len(shown) <= MOST_COLOURS else shown[: MOST_COLOURS - 1]

@@ -8,6 +8,7 @@ from fairlead.model.event import EventKind
 from fairlead.model.reason import Reason
 from fairlead.record.journal import Journal
 from fairlead.record.places import node_of_gpu
+from fairlead.record.runs import STARTS, held_by
 from fairlead.record.units import count, digits, duration
 
 _REFUSED = {
@@ -31,13 +32,14 @@ def story(journal: Journal, job: int) -> list[str]:
     told = [_submitted(journal, job)]
     since_s = float(journal.jobs.submit_s[job])
     ran_s = 0.0
-    rows = np.flatnonzero((journal.job == job) & (journal.kind < EventKind.NODE_DOWN))
+    of_nodes = (journal.kind == EventKind.NODE_DOWN) | (journal.kind == EventKind.NODE_UP)
+    rows = np.flatnonzero((journal.job == job) & ~of_nodes)
     for row in rows.tolist():
         now_s, kind, arg = float(journal.time_s[row]), EventKind(journal.kind[row]), int(journal.arg[row])
         past_s, since_s = now_s - since_s, now_s
-        if kind == EventKind.START:
+        if kind in STARTS:
             wait = f"after waiting {duration(past_s)}" if past_s > 0 else "at once"
-            told.append(f"It started at {_at(now_s)}, {wait}, on {_where(journal, job, arg)}.")
+            told.append(f"It started at {_at(now_s)}, {wait}, on {_where(journal, row)}.")
             continue
         if kind == EventKind.REFUSE:
             told.append(f"It was refused at {_at(now_s)}: {_because(_REFUSED, arg)}.")
@@ -85,9 +87,9 @@ def _summary(journal: Journal, job: int, now_s: float, ran_s: float) -> str:
     )
 
 
-def _where(journal: Journal, job: int, offset: int) -> str:
-    gpus = int(journal.jobs.gpus[job])
-    nodes = journal.cluster.nodes
+def _where(journal: Journal, row: int) -> str:
+    offset, nodes = int(journal.arg[row]), journal.cluster.nodes
+    gpus = int(held_by(journal, np.array([row]))[0][0])
     if gpus == 0:
         return nodes[-1 - int(journal.gpu_ids[offset])].name
     held = np.sort(journal.gpu_ids[offset : offset + gpus])
@@ -98,7 +100,11 @@ def _where(journal: Journal, job: int, offset: int) -> str:
         mine = (held[node_of[held] == node] - first_gpu[node]).tolist()
         parts.append(f"{nodes[node].name} ({_gpu_list(mine)})")
     shown = parts[:8] + ([f"{len(parts) - 8} more nodes"] if len(parts) > 8 else [])
-    return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
+    text = shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
+    if journal.kind[row] != EventKind.START_AS:
+        return text
+    milli = int(journal.gpu_ids[offset - 1])
+    return f"{text}, {digits(milli / 1000)} of it" if milli < 1000 else f"{text}, {count(gpus, 'GPU')} in all"
 
 
 def _gpu_list(gpus: list[int]) -> str:

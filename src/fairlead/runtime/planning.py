@@ -10,7 +10,10 @@ import numpy as np
 from fairlead.core.plugs import Plugged
 from fairlead.kernels import parts
 from fairlead.kernels.columns import (
+    C_HALF,
+    C_OTHER,
     C_SHAPE,
+    C_TENANT,
     G_EVENTS,
     G_NEXT,
     G_STALE,
@@ -18,6 +21,8 @@ from fairlead.kernels.columns import (
     G_TODO_DONE,
     I4,
     K_CLASS,
+    K_LEAST,
+    K_MOST,
     K_STATE,
     N_CPU,
     N_MEM,
@@ -26,12 +31,17 @@ from fairlead.kernels.columns import (
     Q_NOW,
     Q_WAKE,
     R_DEMANDS,
+    R_QUOTAS,
+    R_RESHAPES,
     RUNNING,
     S_CPU,
     S_GPUS,
     S_MEM,
     S_MILLI,
     S_TYPE,
+    T_HELD,
+    T_QUOTA,
+    TODO_CLASS,
     TODO_IDS,
     TODO_JOB,
     U_NODE,
@@ -80,12 +90,37 @@ def illegal(state: State, plugged: Plugged, desk: Desk) -> IllegalPlan:
     if todo == int(state.counter[G_TODO]):
         return IllegalPlan(f"{plugged.policy} wants to be woken at {state.queue.limit[Q_WAKE]}, not after {now}")
     job, first = int(desk.todo[TODO_JOB, todo]), int(desk.todo[TODO_IDS, todo])
-    action = Action(ActionKind.SUSPEND, job)
+    action, k = Action(ActionKind.SUSPEND, job), -1
     if first >= 0:
-        count = max(int(state.cluster.shape[S_GPUS, _shape_of(state, job)]), 1)
-        action = Action(ActionKind.START, job, tuple(desk.ids[first : first + count].tolist()))
+        k = int(desk.todo[TODO_CLASS, todo])
+        k = k if k >= 0 else state.own_class(job)
+        count = max(int(state.cluster.shape[S_GPUS, _shape_of(state, k)]), 1)
+        action = Action(_kind_of(state, job, k), job, tuple(desk.ids[first : first + count].tolist()))
     why = recheck(state, action) or f"the GPUs {action.gpu_ids} are not in ascending order"
     return IllegalPlan(f"{plugged.policy} at {now}: {action.kind.name.lower()} is impossible: {why}")
+
+
+def _kind_of(state: State, job: int, k: int) -> ActionKind:
+    """What starting a waiting job as one of class k is called."""
+    own = state.own_class(job)
+    if k == own:
+        return ActionKind.START
+    return ActionKind.SHARE if k == state.queue.classes[C_HALF, own] else ActionKind.RESIZE
+
+
+def class_for(state: State, action: Action) -> int:
+    """The class that the job runs as by this action, -1 where it can't be."""
+    own, ints = state.own_class(action.job), state.jobs.ints
+    if action.kind == ActionKind.SHARE:
+        return int(state.queue.classes[C_HALF, own])
+    if action.kind == ActionKind.RESIZE:
+        if (
+            not state.counter[R_RESHAPES]
+            or not ints[K_LEAST, action.job] <= len(action.gpu_ids) <= ints[K_MOST, action.job]
+        ):
+            return -1
+        return int(state.queue.classes[C_OTHER, own]) + len(action.gpu_ids)
+    return own
 
 
 def _next_turn(now: float, every_s: float) -> float:
@@ -135,15 +170,43 @@ def recheck(state: State, action: Action) -> str | None:
         return f"job {job} does not wait"
     if action.kind == ActionKind.SUSPEND:
         return None
-    if action.kind == ActionKind.START and not View(state, 0.0).within_quota(job):
+    if status not in (WAITING, RUNNING):
+        return f"job {job} neither waits nor runs"
+    k = class_for(state, action)
+    if k < 0:
+        return _unchangeable(state, action)
+    if _over_quota(state, job, k):
         return f"job {job} would put its tenant over its quota"
-    return _misplaced(state, action) or _crowded(state, action)
+    return _misplaced(state, action, k) or _crowded(state, action, k)
 
 
-def _misplaced(state: State, action: Action) -> str | None:
+def _unchangeable(state: State, action: Action) -> str:
+    """Why the job can't run as the action says."""
+    if action.kind == ActionKind.SHARE:
+        return f"job {action.job} did not ask for one whole GPU, or the planner does not say that it packs"
+    least, most = state.jobs.ints[[K_LEAST, K_MOST], action.job].tolist()
+    return (
+        f"job {action.job} may have {least} to {most} GPUs (none: it is not elastic), the plan names {action.gpu_ids}"
+    )
+
+
+def _over_quota(state: State, job: int, k: int) -> bool:
+    """Whether job's tenant may not hold what class k does, counting what the job holds itself."""
+    view, own = View(state, 0.0), int(state.jobs.ints[K_CLASS, job])
+    if state.jobs.ints[K_STATE, job] != RUNNING:
+        return not view.within_quota(job, k)
+    if not state.counter[R_QUOTAS]:
+        return False
+    c, t = state.cluster, int(state.queue.classes[C_TENANT, k])
+    now, then = (int(c.shape[S_GPUS, s] * c.shape[S_MILLI, s]) for s in (_shape_of(state, own), _shape_of(state, k)))
+    held, quota = state.queue.tenants[[T_HELD, T_QUOTA], t].tolist()
+    return bool(then > now and 0 <= quota < held - now + then)
+
+
+def _misplaced(state: State, action: Action, k: int) -> str | None:
     """Whether the plan names the right number of places, which exist, are up and of the right type."""
     c, job, ids = state.cluster, action.job, action.gpu_ids
-    s = _shape_of(state, job)
+    s = _shape_of(state, k)
     gpus, kind = int(c.shape[S_GPUS, s]), int(c.shape[S_TYPE, s])
     if gpus == 0 and (len(ids) != 1 or not 0 <= -1 - ids[0] < c.node.shape[1]):
         return f"job {job} needs no GPU but one node n, named as -1 - n; the plan names {ids}"
@@ -161,30 +224,32 @@ def _misplaced(state: State, action: Action) -> str | None:
     return None
 
 
-def _crowded(state: State, action: Action) -> str | None:
+def _crowded(state: State, action: Action, k: int) -> str | None:
     """Whether the places have the room that the job needs, counting what it holds itself where it is to move."""
     c, job = state.cluster, action.job
-    s, view = _shape_of(state, job), View(state, 0.0)
-    held = state.gpus_of(job) if action.kind == ActionKind.MIGRATE else ()
+    s, view = _shape_of(state, k), View(state, 0.0)
+    was = _shape_of(state, int(state.jobs.ints[K_CLASS, job]))
+    held = state.gpus_of(job) if state.jobs.ints[K_STATE, job] == RUNNING else ()
     gpus, milli = int(c.shape[S_GPUS, s]), int(c.shape[S_MILLI, s])
     for gpu in action.gpu_ids if gpus > 0 else ():
-        free = view.free_milli(gpu) + (milli if gpu in held else 0)
+        free = view.free_milli(gpu) + (int(c.shape[S_MILLI, was]) if gpu in held else 0)
         if free < milli:
             return f"job {job} needs {milli} milli-GPUs of GPU {gpu}, {free} are free"
     if not state.counter[R_DEMANDS]:
         return None
     before = Counter(_node_of(state, gpu) for gpu in held)
     for node, count in Counter(_node_of(state, gpu) for gpu in action.gpu_ids).items():
-        for unit, column, demand in (("milli-CPUs", N_CPU, c.shape[S_CPU, s]), ("MiB", N_MEM, c.shape[S_MEM, s])):
-            need = int(part(demand, count, gpus))
-            free = int(c.node[column, node]) + (int(part(demand, before[node], gpus)) if node in before else 0)
+        for unit, column, row in (("milli-CPUs", N_CPU, S_CPU), ("MiB", N_MEM, S_MEM)):
+            need, free = int(part(c.shape[row, s], count, gpus)), int(c.node[column, node])
+            if node in before:
+                free += int(part(c.shape[row, was], before[node], int(c.shape[S_GPUS, was])))
             if free < need:
                 return f"job {job} needs {need} {unit} of node {node}, {free} are free"
     return None
 
 
-def _shape_of(state: State, job: int) -> int:
-    return int(state.queue.classes[C_SHAPE, state.jobs.ints[K_CLASS, job]])
+def _shape_of(state: State, k: int) -> int:
+    return int(state.queue.classes[C_SHAPE, k])
 
 
 def _node_of(state: State, gpu: int) -> int:
@@ -200,17 +265,18 @@ def apply(state: State, plugged: Plugged, action: Action, now: float) -> None:
     # in order, so that the GPUs of a node stand together: its part of CPU and memory is rounded up once
     ids = np.array(sorted(action.gpu_ids), np.int32)
     reason = int(action.reason or Reason.PLANNED)
-    state.grow_log(4, 2 * max(len(ids), 1))
-    if action.kind in (ActionKind.SUSPEND, ActionKind.MIGRATE):
-        _act(state, plugged, action.job, np.zeros(0, np.int32), now, reason)
-    if action.kind in (ActionKind.START, ActionKind.MIGRATE):
-        _act(state, plugged, action.job, ids, now, reason)
+    state.grow_log(4, 2 * max(len(ids), 1) + 4)
+    k = class_for(state, action)
+    if state.jobs.ints[K_STATE, action.job] == RUNNING:
+        _act(state, plugged, action.job, k, np.zeros(0, np.int32), now, reason)
+    if action.kind != ActionKind.SUSPEND:
+        _act(state, plugged, action.job, k, ids, now, reason)
 
 
-def _act(state: State, plugged: Plugged, job: int, ids: I4, now: float, reason: int) -> None:
+def _act(state: State, plugged: Plugged, job: int, k: int, ids: I4, now: float, reason: int) -> None:
     f = plugged.plug
     parts.act()(
         state.cluster, state.jobs, state.queue, state.log, f.p, f.pp,
         f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place,
-        job, ids, now, reason,
+        job, k, ids, now, reason,
     )  # fmt: skip

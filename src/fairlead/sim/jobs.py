@@ -34,7 +34,9 @@ def job_input(trace: Trace, spec: ClusterSpec, profiles: Profiles, *, estimates:
         profile=profiles.numbers(trace.profile),
         skew_milli=profiles.skews(trace.profile),
         efficiency_milli=profiles.efficiencies(trace.profile),
-        gpu_memory_gib=None if trace.gpu_memory_mib is None else trace.gpu_memory_mib / 1024.0,
+        gpu_memory_gib=profiles.memory_gib(trace.profile, trace.gpu_memory_mib, len(trace)),
+        min_gpus=trace.min_gpus,
+        max_gpus=trace.max_gpus,
     )
 
 
@@ -47,6 +49,12 @@ def labels_of(trace: Trace) -> Labels:
 
 def _codes(column: Names | None) -> I4 | None:
     return None if column is None else column.codes
+
+
+def most_gpus(jobs: JobInput) -> int:
+    """The largest number of GPUs that a job asks for or may be given."""
+    columns = [column for column in (jobs.gpus, jobs.max_gpus) if column is not None and len(column)]
+    return max([1, *(int(column.max()) for column in columns)])
 
 
 def _shares(trace: Trace, spec: ClusterSpec) -> I4 | None:

@@ -31,6 +31,7 @@ from fairlead.kernels.columns import (
     K_PREEMPTS,
     K_STARTS,
     K_STATE,
+    R_RESHAPES,
     REFUSED,
 )
 from fairlead.kernels.loop import compiled_loop
@@ -38,8 +39,11 @@ from fairlead.model.cluster import ClusterSpec
 from fairlead.policy.base import History
 from fairlead.record.digest import RowDigest
 from fairlead.record.journal import JobTable, Journal, Outcome
+from fairlead.record.metrics import count_returns
+from fairlead.record.outcome import fold_outcome
+from fairlead.record.runs import fold_runs
 from fairlead.runtime.driver import drive, parts_for
-from fairlead.sim.jobs import job_input, labels_of
+from fairlead.sim.jobs import job_input, labels_of, most_gpus
 from fairlead.sim.profiles import Profiles
 from fairlead.state.rules import Options
 from fairlead.state.state import State, new_state
@@ -93,7 +97,7 @@ def simulate(
     plugged, compile_s = prepare(policy, placer, trace, spec, options)
     started = time.perf_counter()
     jobs = job_input(trace, spec, profiles, estimates=plugged.uses_estimates)
-    state = new_state(spec, jobs, plugged.traits, options, profiles.rates(spec))
+    state = new_state(spec, jobs, plugged.traits, options, profiles.rates(spec, most_gpus(jobs)))
     judge_classes(state, plugged)
     table = JobTable(jobs.submit_s, jobs.gpus, jobs.duration_s, jobs.share_milli, jobs.tenant, jobs.tenant_names)
     digest = RowDigest(table)
@@ -118,10 +122,10 @@ def simulate(
     )
     return Run(
         journal=journal,
-        outcome=_outcome(state),
+        outcome=fold_outcome(journal) if state.counter[R_RESHAPES] else _outcome(state),
         events=int(state.counter[G_SEEN]),
         preemptions=int(state.counter[G_PREEMPTIONS]),
-        migrations=int(state.counter[G_MOVES]),
+        migrations=_migrations(state, journal),
         charged_gpu_s=int(state.counter[G_COST_MS]) / 1000.0,
         lost_gpu_s=int(state.counter[G_LOST_MS]) / 1000.0,
         compile_s=compile_s,
@@ -132,8 +136,16 @@ def simulate(
 
 
 def _about(plugged: Plugged, options: Options, trace: Trace) -> dict[str, Any]:
-    chosen = {k: v for k, v in options.__dict__.items() if k != "node_events" and v}
+    usual = Options()
+    chosen = {k: v for k, v in options.__dict__.items() if k != "node_events" and v != getattr(usual, k)}
     return {"policy": plugged.policy, "placer": plugged.placer, "source": trace.source, **chosen}
+
+
+def _migrations(state: State, journal: Journal) -> int:
+    """The core counts moves, but for jobs that run as something else than they asked for."""
+    if not state.counter[R_RESHAPES]:
+        return int(state.counter[G_MOVES])
+    return count_returns(journal, fold_runs(journal))[1]
 
 
 def _outcome(state: State) -> Outcome:

@@ -30,6 +30,7 @@ from fairlead.kernels.columns import (
     K_CLASS,
     K_LEVEL,
     K_NEXT,
+    K_OWN,
     K_ROW,
     K_RUNLIST,
     K_RUNPOS,
@@ -57,6 +58,7 @@ from fairlead.kernels.columns import (
     R_OWNERS,
     R_PREEMPTS,
     R_QUOTAS,
+    R_RESHAPES,
     R_SHARES,
     RUNNING,
     S_CPU,
@@ -130,7 +132,7 @@ def _gpus(state: State) -> Iterator[str]:
             continue
         ids = state.gpus_of(job)
         if len(set(ids)) != c.shape[S_GPUS, s]:
-            yield f"job {job} holds {ids}, and asked for {c.shape[S_GPUS, s]} GPUs"
+            yield f"job {job} holds {ids}, and should hold {c.shape[S_GPUS, s]} GPUs"
         for gpu in ids:
             held[gpu] += int(c.shape[S_MILLI, s])
             owner[gpu] = job
@@ -331,8 +333,12 @@ def _events(state: State) -> Iterator[str]:
 
 
 def _counters(state: State) -> Iterator[str]:
-    """The totals are those of the state column, and jobs arrive in order."""
+    """The totals are those of the state column, jobs arrive in order, and who does not run is of its own class."""
     states = state.jobs.ints[K_STATE]
+    if state.counter[R_RESHAPES]:
+        strange = (state.jobs.ints[K_CLASS] != state.jobs.ints[K_OWN]) & (states != RUNNING)
+        for job in np.flatnonzero(strange).tolist():
+            yield f"job {job} does not run, and is of class {state.jobs.ints[K_CLASS, job]}, not its own"
     count = np.bincount(states, minlength=6)
     for name, column, want in (
         ("wait", G_WAITING, count[WAITING]),

@@ -47,6 +47,8 @@ class JobInput:
     skew_milli: I4 | None = None
     efficiency_milli: I4 | None = None
     gpu_memory_gib: F8 | None = None
+    min_gpus: I4 | None = None
+    max_gpus: I4 | None = None
 
     def __len__(self) -> int:
         return len(self.submit_s)

@@ -25,6 +25,7 @@ class Options:
     node_mtbf_s: float = 0.0  #: mean time between failures of a node; 0: none
     node_mttr_s: float = 0.0
     node_events: tuple[tuple[float, int, bool], ...] = ()  #: (time, node, up)
+    profiler_noise: float = 0.02  #: how far off an observation of a job's rate or utilisation may be, either way
 
     @property
     def nodes_fail(self) -> bool:
@@ -38,6 +39,9 @@ class Rates:
     speed: F8 = field(default_factory=lambda: np.ones((1, 1)))
     locality: F8 = field(default_factory=lambda: np.ones((1, 1)))
     sharing: F8 = field(default_factory=lambda: np.ones((1, 1)))
+    packed: F8 = field(default_factory=lambda: np.ones((1, 1)))  #: the same, for who asked for a whole GPU
+    scale: F8 = field(default_factory=lambda: np.ones((1, 1)))  #: speed by number of GPUs, from one
+    use: F8 = field(default_factory=lambda: np.ones((1, 1)))  #: GPU utilisation, alone on its GPU
 
     @property
     def vary(self) -> bool:
@@ -70,3 +74,5 @@ class Traits:
     forecasts: bool = False  #: estimates are predictions, made in the run
     retrain_s: float = 0.0  #: between trainings of the model, 0: it is never trained
     gpu_parts: bool = False
+    packs: bool = False  #: it may start jobs on half of a GPU
+    resizes: bool = False  #: it may start elastic jobs on another number of GPUs

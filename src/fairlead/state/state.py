@@ -11,6 +11,10 @@ import numpy.typing as npt
 
 from fairlead.kernels.columns import (
     C_ACTIVE,
+    C_HALF,
+    C_LEAST,
+    C_MOST,
+    C_OTHER,
     C_ROOT,
     C_SHAPE,
     C_TENANT,
@@ -25,7 +29,10 @@ from fairlead.kernels.columns import (
     JOB_INTS,
     K_ALLOC,
     K_CLASS,
+    K_LEAST,
     K_LEVEL,
+    K_MOST,
+    K_OWN,
     K_PRIORITY,
     K_PROFILE,
     K_STATE,
@@ -38,6 +45,7 @@ from fairlead.kernels.columns import (
     Q_LEARN,
     Q_MTBF,
     Q_MTTR,
+    Q_NOISE,
     Q_QUANTUM,
     Q_RESUME_COST,
     Q_RESUME_PER_GIB,
@@ -56,13 +64,16 @@ from fairlead.kernels.columns import (
     R_LISTED,
     R_NODES_FAIL,
     R_OWNERS,
+    R_PACKED,
     R_PLANNED,
     R_PREEMPTS,
     R_QUEUES,
     R_QUOTAS,
     R_RATES,
+    R_RESHAPES,
     R_RETRIES,
     R_RISES,
+    R_SCALES,
     R_SEAT_COUNT,
     R_SEATS,
     R_SEED,
@@ -70,6 +81,7 @@ from fairlead.kernels.columns import (
     R_SPANS,
     R_STRICT,
     R_TIMERS,
+    R_USE,
     RULES,
     RUN_FLOATS,
     RUN_INTS,
@@ -92,8 +104,9 @@ from fairlead.kernels.failures import draw_turn
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
 from fairlead.state.cluster import copy_of, lay_out, totals
-from fairlead.state.jobs import JobInput, Layout, sort_into_classes
+from fairlead.state.jobs import JobInput, sort_into_classes
 from fairlead.state.rules import Options, Rates, Traits
+from fairlead.state.twins import HALF, Twins, lay_out_twins
 
 
 @dataclass
@@ -122,6 +135,10 @@ class State:
         if used_ids + ids > len(self.log.gpu_ids):
             size = max(used_ids + ids, len(self.log.gpu_ids) * 3 // 2)
             self.log = self.log._replace(gpu_ids=_longer(self.log.gpu_ids, size, used_ids))
+
+    def own_class(self, job: int) -> int:
+        """The class of what the job asked for, whatever it runs as."""
+        return int(self.jobs.ints[K_OWN if self.counter[R_RESHAPES] else K_CLASS, job])
 
     def gpus_of(self, job: int) -> tuple[int, ...]:
         """The GPU ids that a running job holds (a CPU job: one entry, -1 - node)."""
@@ -167,13 +184,18 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
             accepts=f"more than the resume cost, {options.resume_cost_s} s",
         )
     layout = sort_into_classes(jobs, quotas or grouped or traits.tenant_classes, traits.priority_classes)
-    uneven = rates.vary
+    packs = traits.packs and bool((rates.use < 1).any())  # a GPU that everybody uses fully has no room for two
+    twins = lay_out_twins(layout, jobs, packs=packs, resizes=traits.resizes, gpus=spec.gpus)
+    layout = twins.layout
+    uneven = rates.vary or twins.any
     seats = 0
     if uneven and jobs.share_milli is not None and len(jobs):
         seats = WHOLE // max(int(jobs.share_milli.min()), 1) + 1
+    if packs:
+        seats = max(seats, WHOLE // HALF + 1)
     cluster = lay_out(spec, layout.shape, seats)
     n, classes = len(jobs), len(layout.class_shape)
-    shares = traits.gpu_parts or jobs.share_milli is not None
+    shares = traits.gpu_parts or jobs.share_milli is not None or packs
     drifts = traits.drifts and not uneven
     looks_again = traits.preempts and traits.changes != 0 and not drifts
     listed = traits.easy or looks_again or options.nodes_fail or traits.planned != 0
@@ -197,6 +219,7 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     rule[R_NODES_FAIL] = options.nodes_fail
     rule[R_ESTIMATES] = jobs.estimate_s is not None or traits.forecasts
     rule[R_RISES] = drifts and traits.rises
+    rule[R_RESHAPES] = twins.any
     lanes = layout.shape.shape[1] + 2
     limit = np.zeros(LIMITS + lanes)
     limit[Q_TOTALS : Q_TOTALS + 3] = totals(spec)
@@ -209,12 +232,20 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     limit[Q_CHECKPOINT], limit[Q_HALF_LIFE] = options.checkpoint_s, traits.half_life
     limit[Q_MTBF], limit[Q_MTTR] = options.node_mtbf_s, options.node_mttr_s
     limit[Q_LEARN] = traits.retrain_s or NEVER
+    limit[Q_NOISE] = options.profiler_noise
 
     rule[R_SPANS] = rates.speed.shape[1]
     rule[R_SEATS], rule[R_SEAT_COUNT] = rule[R_SPANS] + rates.locality.shape[1], rates.sharing.shape[1]
+    rule[R_PACKED] = rule[R_SEATS] + rates.sharing.shape[1]
+    rule[R_SCALES] = rule[R_PACKED] + rates.packed.shape[1]
+    rule[R_USE] = rule[R_SCALES] + rates.scale.shape[1]
     table = np.zeros((CLASS_COLUMNS, max(classes, lanes)), np.int64)
     table[[C_ROOT, C_ACTIVE]] = -1
     table[C_SHAPE, :classes], table[C_TENANT, :classes] = layout.class_shape, layout.class_tenant
+    own = len(twins.half)  # classes that jobs wait in; their twins come behind
+    table[C_HALF] = -1
+    table[C_HALF, :own], table[C_OTHER, :own] = twins.half, twins.other
+    table[C_LEAST, :own], table[C_MOST, :own] = twins.least, twins.most
     events = 6 * n + 4 * len(spec.nodes) + len(options.node_events) + 64
     rows = 2 * n + 8 * len(spec.nodes) + 1024
     state = State(
@@ -223,7 +254,7 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
         classes=classes,
         cluster=cluster,
         shadow=copy_of(cluster) if traits.easy else cluster,
-        jobs=_job_columns(jobs, layout),
+        jobs=_job_columns(jobs, twins),
         queue=Queue(
             classes=table,
             tenants=_tenants(spec, jobs, traits),
@@ -233,7 +264,7 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
             limit=limit,
             run_ints=np.zeros((n + 1, RUN_INTS) if traits.preempts else (1, RUN_INTS), np.int32),
             run_floats=np.zeros((n + 1, RUN_FLOATS) if traits.preempts else (1, RUN_FLOATS)),
-            rates=np.hstack([rates.speed, rates.locality, rates.sharing]),
+            rates=np.hstack([rates.speed, rates.locality, rates.sharing, rates.packed, rates.scale, rates.use]),
         ),
         log=Log(
             time=np.empty(rows),
@@ -245,13 +276,17 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     return state
 
 
-def _job_columns(jobs: JobInput, layout: Layout) -> Jobs:
+def _job_columns(jobs: JobInput, twins: Twins) -> Jobs:
     """Zeros cost nothing until they are written: a column that the run does not use stays untouched memory."""
     floats = np.zeros((JOB_FLOATS, len(jobs)))
     ints = np.zeros((JOB_INTS, len(jobs)), np.int32)
     if jobs.estimate_s is not None:
         floats[J_ESTIMATE] = jobs.estimate_s
-    ints[K_CLASS] = layout.class_of
+    ints[K_CLASS] = twins.layout.class_of
+    if twins.any:
+        ints[K_OWN] = twins.layout.class_of
+    if twins.job_least is not None and twins.job_most is not None:
+        ints[K_LEAST], ints[K_MOST] = twins.job_least, twins.job_most
     if jobs.gpu_memory_gib is not None:
         floats[J_GIB] = jobs.gpu_memory_gib
     if jobs.priority is not None:

@@ -32,6 +32,7 @@ class JobState(IntEnum):
 MOVES: Mapping[tuple[JobState, EventKind], JobState] = {
     (JobState.WAITING, EventKind.REFUSE): JobState.REFUSED,
     (JobState.WAITING, EventKind.START): JobState.RUNNING,
+    (JobState.WAITING, EventKind.START_AS): JobState.RUNNING,
     (JobState.RUNNING, EventKind.SUSPEND): JobState.WAITING,
     (JobState.RUNNING, EventKind.FAIL): JobState.WAITING,
     (JobState.RUNNING, EventKind.KILL): JobState.WAITING,

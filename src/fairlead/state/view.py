@@ -11,6 +11,8 @@ from fairlead.kernels.columns import (
     G_NEXT,
     G_ROWS,
     K_CLASS,
+    K_LEAST,
+    K_MOST,
     K_PREEMPTS,
     K_STATE,
     N_CAP,
@@ -61,6 +63,9 @@ class JobView:
     priority: int
     preemptions: int
     gpu_ids: tuple[int, ...]  #: what it holds, () while it waits
+    held_milli: int  #: of each of them, 0 while it waits; below share_milli where a planner packed it
+    min_gpus: int  #: it may be given this many to max_gpus; both are `gpus` where it is not elastic
+    max_gpus: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +123,11 @@ class View:
     def job(self, job: int) -> JobView:
         s = self._state
         row = job_row(s.cluster, s.jobs, s.queue, job, self.now)
-        shape = int(s.queue.classes[C_SHAPE, s.jobs.ints[K_CLASS, job]])
-        asks = s.cluster.shape[:, shape]
+        running = s.jobs.ints[K_STATE, job] == RUNNING
+        asks, has = (
+            s.cluster.shape[:, s.queue.classes[C_SHAPE, k]] for k in (s.own_class(job), s.jobs.ints[K_CLASS, job])
+        )
+        least, most = (int(s.jobs.ints[bound, job]) or int(asks[S_GPUS]) for bound in (K_LEAST, K_MOST))
         return JobView(
             job=job,
             gpus=int(asks[S_GPUS]),
@@ -135,7 +143,10 @@ class View:
             ran_s=float(row.ran_s),
             priority=int(row.priority),
             preemptions=int(s.jobs.ints[K_PREEMPTS, job]),
-            gpu_ids=s.gpus_of(job) if s.jobs.ints[K_STATE, job] == RUNNING else (),
+            gpu_ids=s.gpus_of(job) if running else (),
+            held_milli=int(has[S_MILLI]) if running and asks[S_GPUS] else 0,
+            min_gpus=least,
+            max_gpus=most,
         )
 
     def nodes(self) -> Iterator[NodeView]:
@@ -169,12 +180,12 @@ class View:
         c = self._state.cluster
         return int((c.node[N_FREE] * c.node[N_UP]).sum())
 
-    def within_quota(self, job: int) -> bool:
-        """Whether the job's tenant may hold what the job asks for beside what it holds now."""
+    def within_quota(self, job: int, as_class: int = -1) -> bool:
+        """Whether the job's tenant may hold what the job asks for (or a job of `as_class` does) beside what it holds now."""
         s = self._state
         if not s.counter[R_QUOTAS]:
             return True
-        k = int(s.jobs.ints[K_CLASS, job])
+        k = s.own_class(job) if as_class < 0 else as_class
         shape, tenant = int(s.queue.classes[C_SHAPE, k]), int(s.queue.classes[C_TENANT, k])
         held, quota = s.queue.tenants[[T_HELD, T_QUOTA], tenant].tolist()
         return bool(quota < 0 or held + s.cluster.shape[S_GPUS, shape] * s.cluster.shape[S_MILLI, shape] <= quota)

@@ -11,7 +11,7 @@ import numpy as np
 from fairlead.kernels import forecast as k
 from fairlead.kernels.columns import I4, I8, Desk, Log
 from fairlead.kernels.desk import empty_desk
-from fairlead.kernels.moves import FINISH_ROW
+from fairlead.kernels.rows import FINISH_ROW
 from fairlead.model.errors import InputError
 from fairlead.model.suggest import unknown
 from fairlead.policy.forecast.tree import Tree, grow

@@ -21,8 +21,8 @@ HIGH = "high=V100M32/V100"
 WEAK_SPEED = 0.6
 PROFILES = Profiles(
     {
-        "high": Profile(speed={"P100": WEAK_SPEED, "T4": WEAK_SPEED, "MISC": WEAK_SPEED}, efficiency=0.9),
-        "low": Profile(efficiency=0.2),
+        "high": Profile(speed={"P100": WEAK_SPEED, "T4": WEAK_SPEED, "MISC": WEAK_SPEED}, utilization=0.9),
+        "low": Profile(utilization=0.2),
     }
 )
 PLACERS = {

@@ -1,0 +1,58 @@
+"""Gandiva (OSDI'18): time-slicing, packing, migration and grow-shrink, decided by what is seen of jobs as they run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fairlead.kernels.columns import J_GIB, Q_RESUME_COST, Q_RESUME_PER_GIB, Desk
+from fairlead.model.errors import InputError
+from fairlead.policy.base import CompiledPlanner
+from fairlead.policy.gandiva.plan import plan
+from fairlead.policy.gandiva.tables import lay_out
+from fairlead.state.view import View
+
+
+class Gandiva(CompiledPlanner):
+    """Jobs take turns of a minute, share GPUs where that pays, migrate to where there is room, grow and shrink."""
+
+    name = "gandiva"
+    parameters = {
+        "quantum": 60.0,
+        "pack": True,
+        "migrate": True,
+        "grow": True,
+        "idle": 60.0,
+        "tries": 3.0,
+        "spare": 1.0,
+    }
+    tenant_classes = True
+    plan = staticmethod(plan)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.packs, self.resizes = bool(values["pack"]), bool(values["grow"])
+        for name, low, accepts in (("quantum", 0.0, "seconds"), ("idle", None, "seconds"), ("tries", None, "a number")):
+            value = values[name]
+            if value < 0 or value == low:
+                above = "0 or more" if low is None else "more than 0"
+                raise InputError(
+                    "gandiva can't work with this", column=name, value=value, accepts=f"{accepts}, {above}"
+                )
+
+    def desk(self, view: View) -> Desk:
+        _, j, q = view.columns()
+        memory_gib = float(j.floats[J_GIB].max(initial=0.0)) if q.limit[Q_RESUME_PER_GIB] else 0.0
+        cost = float(q.limit[Q_RESUME_COST] + q.limit[Q_RESUME_PER_GIB] * memory_gib)
+        quantum = float(self.values["quantum"])
+        if quantum <= cost:
+            raise InputError(
+                "resuming a job would take as long as its turn, and nothing would ever finish",
+                column="quantum",
+                value=quantum,
+                accepts=f"more than the resume cost, {cost} s",
+            )
+        return lay_out(view, {name: float(value) for name, value in self.values.items()})
+
+
+__all__ = ["Gandiva"]
