@@ -175,7 +175,7 @@ def stops(case: Case, every: int) -> Iterator[tuple[State, Plugged]]:
     while True:
         why = run_on(
             state.cluster, state.shadow, state.jobs, state.queue, state.log, desk, f.p, f.pp,
-            f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place, *seldom, plugged.plan, int(state.counter[G_ROWS]) + every,
+            f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place, *seldom, plugged.plan, np.inf, int(state.counter[G_ROWS]) + every,
         )  # fmt: skip
         if why == NEED_SPACE:
             state.grow_log(int(state.counter[G_NEED_ROWS]), int(state.counter[G_NEED_IDS]))

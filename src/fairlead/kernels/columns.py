@@ -96,7 +96,7 @@ CLASS_COLUMNS = 22
 PASS, PLANNER, COMPILED_PLANNER = 0, 1, 2
 
 #: why the loop came back
-ENDED, MORE, NEED_SPACE, WAKE, ILLEGAL_PLAN, LEARN = 0, 1, 2, 3, 4, 5
+ENDED, MORE, NEED_SPACE, WAKE, ILLEGAL_PLAN, LEARN, PAUSED = 0, 1, 2, 3, 4, 5, 6
 
 BLOCKED_SPACE = 1
 BLOCKED_QUOTA = 2
@@ -162,7 +162,7 @@ X_ORDER = 0  #: place in its lane: key less drift times now
 X_KEY = 1  #: its key when it was last looked at
 RUN_FLOATS = 2
 
-PENDING, WAITING, RUNNING, DONE, REFUSED, GIVEN_UP = 0, 1, 2, 3, 4, 5
+PENDING, WAITING, RUNNING, DONE, REFUSED, GIVEN_UP, WITHDRAWN = 0, 1, 2, 3, 4, 5, 6
 
 # -- tenant columns -------------------------------------------------------------------------------------------------------
 T_HELD = 0  #: milli-GPUs held
@@ -245,7 +245,8 @@ R_RESHAPES = COUNTERS + 27  #: jobs may run on a part of a GPU or on another num
 R_PACKED = COUNTERS + 28  #: where in a row of rates the factors by co-tenants begin for who asked for a whole GPU
 R_SCALES = COUNTERS + 29  #: and the speeds by number of GPUs, from one
 R_USE = COUNTERS + 30  #: and where the GPU utilisation is
-RULES = COUNTERS + 31
+R_LIVE = COUNTERS + 31  #: ends are reported from outside, not foreseen, and there is no last job
+RULES = COUNTERS + 32
 
 # -- rule floats -------------------------------------------------------------------------------------------------------------
 Q_QUANTUM = 0  #: 0: none

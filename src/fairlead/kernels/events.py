@@ -11,10 +11,11 @@ from fairlead.kernels.columns import (
     G_EVENTS,
     G_STALE,
     I8,
+    Jobs,
     K_STAMP,
     K_TIMER_STAMP,
-    Jobs,
     Queue,
+    R_LIVE,
 )
 from fairlead.kernels.jit import called, compiled_hot, hot, inner
 
@@ -116,6 +117,8 @@ def holds(j: Jobs, code: int) -> bool:
 def outdate(j: Jobs, q: Queue, i: int, column: int) -> None:
     """The entry that job i has in the heap (K_STAMP: its end; K_TIMER_STAMP: its timer) stops holding."""
     j.ints[column, i] += 1
+    if column == K_STAMP and q.counter[R_LIVE] != 0:
+        return  # ends are not foreseen, so there is no entry
     q.counter[G_STALE] += 1
     size = q.counter[G_EVENTS]
     full = size * 3 > q.event_time.shape[0] * 2  # stale UNDERWAY entries are not counted

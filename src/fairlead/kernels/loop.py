@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from functools import cache
-
 from fairlead.kernels.columns import (
+    BackfillFunction,
+    COMPILED_PLANNER,
     C_REASON,
     C_SHAPE,
-    COMPILED_PLANNER,
+    Cluster,
+    ConsultFunction,
+    Desk,
     ENDED,
     F8,
+    ForeseeFunction,
     G_AGAIN,
     G_EVENTS,
     G_IDS,
@@ -32,49 +33,50 @@ from fairlead.kernels.columns import (
     J_RAN,
     J_SINCE,
     J_TIMER,
+    JobFunction,
+    Jobs,
     K_ALLOC,
     K_CLASS,
     K_LINK,
     K_STATE,
     LEARN,
+    Log,
     MORE,
     NEED_SPACE,
     NEVER,
+    NodeEventFunction,
     PASS,
+    PAUSED,
     PLANNER,
+    PlaceFunction,
+    PlanFunction,
+    Plug,
     Q_LEARN,
     Q_NOW,
     Q_QUANTUM,
     Q_RANKS_AT,
     Q_WAKE,
+    Queue,
     R_CHANGES,
     R_DRIFTS,
     R_EASY,
     R_FORECASTS,
+    R_LIVE,
     R_PLANNED,
     R_PREEMPTS,
     R_QUEUES,
     R_RISES,
     R_STRICT,
     R_TIMERS,
+    TenantFunction,
     WAITING,
     WAKE,
-    BackfillFunction,
-    Cluster,
-    ConsultFunction,
-    Desk,
-    ForeseeFunction,
-    JobFunction,
-    Jobs,
-    Log,
-    NodeEventFunction,
-    PlaceFunction,
-    PlanFunction,
-    Plug,
-    Queue,
-    TenantFunction,
     WalkQueuesFunction,
 )
+import math
+from collections.abc import Callable
+from functools import cache
+
 from fairlead.kernels.decide import refresh_running, refresh_waiting, reopen_spared, tick_lanes, walk
 from fairlead.kernels.events import (
     END,
@@ -85,7 +87,7 @@ from fairlead.kernels.events import (
     kind_of,
     pop_event,
 )
-from fairlead.kernels.jit import compiled_as, hot, i8, in_cache, inner, int64, settle_types
+from fairlead.kernels.jit import compiled_as, f8, hot, i8, in_cache, inner, int64, settle_types
 from fairlead.kernels.lanes import enter_lane, leave_lane
 from fairlead.kernels.moves import (
     arrive,
@@ -138,7 +140,12 @@ def next_instant(j: Jobs, q: Queue) -> float:
     if i < j.floats.shape[1] and j.submit[i] < t:
         t = j.submit[i]
     quantum = q.limit[Q_QUANTUM]
-    if quantum > 0.0 and q.counter[R_PREEMPTS] != 0 and q.counter[G_WAITING] > 0 and t != NEVER:
+    if (
+        quantum > 0.0
+        and q.counter[R_PREEMPTS] != 0
+        and q.counter[G_WAITING] > 0
+        and (t != NEVER or q.counter[R_LIVE] != 0)
+    ):
         t = min(t, (math.floor(q.limit[Q_NOW] / quantum) + 1.0) * quantum)
     if q.counter[R_PLANNED] == COMPILED_PLANNER:
         t = min(t, q.limit[Q_WAKE])
@@ -303,9 +310,9 @@ def run_on(
     group: TenantFunction, place: PlaceFunction,
     node_event: NodeEventFunction, backfill: BackfillFunction, consult: ConsultFunction,
     walk_queues: WalkQueuesFunction, foresee: ForeseeFunction, plan: PlanFunction,
-    stop_row: int,
+    until: float, stop_row: int,
 ) -> int:  # fmt: skip
-    """Run until the log has `stop_row` rows (MORE), needs more room (NEED_SPACE), a planner must decide (WAKE) or all is
+    """Run until nothing more happens by `until` (PAUSED), the log has `stop_row` rows (MORE), needs more room (NEED_SPACE), a planner must decide (WAKE) or all is
     over (ENDED), or stop before an instant for the model of durations to be trained (LEARN); a compiled planner's plan that
     can't be carried out ends it too (ILLEGAL_PLAN). Called again, it goes on where it stopped. `node_event`, `backfill`,
     `consult`, `walk_queues` and `foresee` are the parts of the core that few runs use, see parts.py."""
@@ -319,9 +326,11 @@ def run_on(
     while True:
         if q.counter[G_ROWS] >= stop_row:
             return MORE
-        if q.counter[G_LIVE] == 0:
+        if q.counter[G_LIVE] == 0 and q.counter[R_LIVE] == 0:
             return ENDED
         now = next_instant(j, q)
+        if now > until:
+            return PAUSED
         if now == NEVER:
             if q.counter[R_PLANNED] == PLANNER and q.counter[G_READY] != 0:
                 q.counter[G_READY] = 0
@@ -364,7 +373,7 @@ def run_on(
 RUN_ON = i8(
     CLUSTER, CLUSTER, JOBS, QUEUE, LOG, DESK, FLOATS, FLOATS,
     JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, TENANT_CALL, PLACE_CALL,
-    NODE_EVENT_CALL, BACKFILL_CALL, CONSULT_CALL, WALK_QUEUES_CALL, FORESEE_CALL, PLAN_CALL, i8,
+    NODE_EVENT_CALL, BACKFILL_CALL, CONSULT_CALL, WALK_QUEUES_CALL, FORESEE_CALL, PLAN_CALL, f8, i8,
 )  # fmt: skip
 
 

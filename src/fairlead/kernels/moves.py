@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
-from fairlead.kernels.attempts import begin_attempt, lose_work
 from fairlead.kernels.columns import (
     BLOCKED_QUOTA,
     C_BLOCKED,
@@ -13,7 +10,9 @@ from fairlead.kernels.columns import (
     C_ROOT,
     C_SHAPE,
     C_TENANT,
+    Cluster,
     DONE,
+    GIVEN_UP,
     G_ACTIVE,
     G_COST_MS,
     G_DONE,
@@ -23,7 +22,6 @@ from fairlead.kernels.columns import (
     G_PREEMPTIONS,
     G_READY,
     G_RUNNING,
-    GIVEN_UP,
     J_BEGUN,
     J_DONE,
     J_DUE,
@@ -37,6 +35,7 @@ from fairlead.kernels.columns import (
     J_RATE,
     J_SINCE,
     J_TIMER,
+    Jobs,
     K_ALLOC,
     K_ATTEMPT,
     K_CLASS,
@@ -48,18 +47,23 @@ from fairlead.kernels.columns import (
     K_STARTS,
     K_STATE,
     K_TIMER_STAMP,
+    Log,
+    NEVER,
     N_CAP,
     N_FREE,
     N_GPU0,
     N_TYPE,
-    NEVER,
     P_FREE,
     P_TYPE,
+    Plug,
     Q_FAILURES,
     Q_QUANTUM,
     Q_RESUME_COST,
     Q_RESUME_PER_GIB,
     Q_START_COST,
+    Queue,
+    REFUSED,
+    RUNNING,
     R_CHANGES,
     R_DEMANDS,
     R_DRIFTS,
@@ -75,8 +79,6 @@ from fairlead.kernels.columns import (
     R_RETRIES,
     R_SHARES,
     R_TIMERS,
-    REFUSED,
-    RUNNING,
     S_CPU,
     S_GPUS,
     S_MATTERS,
@@ -91,12 +93,10 @@ from fairlead.kernels.columns import (
     U_NODE,
     WAITING,
     WHOLE,
-    Cluster,
-    Jobs,
-    Log,
-    Plug,
-    Queue,
 )
+import math
+
+from fairlead.kernels.attempts import begin_attempt, lose_work
 from fairlead.kernels.events import TIMER, UNDERWAY, code_of, outdate, push_event_called
 from fairlead.kernels.jit import called, hot, inner, int64
 from fairlead.kernels.lanes import enter_lane, free_row, key_now, leave_lane, take_row

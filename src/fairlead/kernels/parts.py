@@ -6,15 +6,10 @@ failing nodes, EASY's reservations and compiled planners the core compiles in th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from typing import Any
-
-from fairlead.kernels import apply, easy, failures, forecast, queues
 from fairlead.kernels.columns import (
-    F8,
     Cluster,
     Desk,
+    F8,
     JobFunction,
     Jobs,
     Log,
@@ -23,6 +18,11 @@ from fairlead.kernels.columns import (
     Queue,
     TenantFunction,
 )
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from fairlead.kernels import apply, easy, failures, forecast, live, queues
 from fairlead.kernels.jit import compiled_as, f8, i8, in_cache, settle_types
 from fairlead.kernels.signatures import (
     BACKFILL_FUNCTION,
@@ -39,6 +39,7 @@ from fairlead.kernels.signatures import (
     WALK_QUEUES_FUNCTION,
 )
 
+INTERVENE = i8(CLUSTER, JOBS, QUEUE, LOG, *PLUGGED, i8, i8, f8, i8)
 ACT = i8(CLUSTER, JOBS, QUEUE, LOG, *PLUGGED, i8, i8, IDS, f8, i8)
 
 
@@ -112,3 +113,8 @@ def foresee(forecasts: bool) -> Callable[..., int]:
 def act() -> Callable[..., int]:
     """One action of a planner written in Python."""
     return _part(apply.act, ACT, for_python=True)
+
+
+def intervene() -> Callable[..., int]:
+    """Something that people or machines do to one job of a live run."""
+    return _part(live.intervene, INTERVENE, for_python=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from fairlead.kernels.columns import (
     C_SHAPE,
+    Cluster,
     I4,
     J_DONE,
     J_DUE,
@@ -18,32 +19,32 @@ from fairlead.kernels.columns import (
     J_RAN,
     J_RATE,
     J_SINCE,
+    Jobs,
     K_ALLOC,
     K_CLASS,
     K_OWN,
     K_PROFILE,
     K_STAMP,
     K_STATE,
-    N_TYPE,
+    Log,
     NODE_COLUMNS,
+    N_TYPE,
     Q_FAILURES,
+    Queue,
+    RUNNING,
+    R_LIVE,
     R_PACKED,
     R_RATES,
     R_RESHAPES,
     R_SCALES,
-    R_SEAT_COUNT,
     R_SEATS,
+    R_SEAT_COUNT,
     R_SPANS,
-    RUNNING,
     S_GPUS,
     S_MILLI,
     U_NODE,
     U_SEATS,
     WHOLE,
-    Cluster,
-    Jobs,
-    Log,
-    Queue,
 )
 from fairlead.kernels.events import END, code_of, outdate, push_event
 from fairlead.kernels.jit import hot, inner, int64
@@ -59,6 +60,8 @@ def set_due(j: Jobs, q: Queue, i: int) -> None:
         left /= j.floats[J_RATE, i]
     due = j.floats[J_SINCE, i] + left
     j.floats[J_DUE, i] = due
+    if q.counter[R_LIVE] != 0:
+        return
     push_event(q, due, code_of(END, i, int64(j.ints[K_STAMP, i])))
 
 

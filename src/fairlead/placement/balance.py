@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fairlead.kernels.columns import (
+    Cluster,
     F8,
     N_CAP,
     N_CPU,
@@ -14,10 +15,9 @@ from fairlead.kernels.columns import (
     N_UP,
     S_GPUS,
     S_MILLI,
-    U_FREE,
     UNLIMITED,
+    U_FREE,
     WHOLE,
-    Cluster,
 )
 from fairlead.kernels.jit import inner
 from fairlead.model.cluster import ClusterSpec

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from fairlead.kernels.columns import (
+    Cluster,
     F8,
-    N_FREE,
     NODE_COLUMNS,
+    N_FREE,
     P_CAP,
     P_COUNT,
     P_FREE,
@@ -15,7 +16,6 @@ from fairlead.kernels.columns import (
     S_NODES,
     S_SUMS,
     WHOLE,
-    Cluster,
 )
 from fairlead.kernels.jit import hot, inner
 from fairlead.placement.base import Placer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fairlead.kernels.columns import (
+    Cluster,
     F8,
     N_CAP,
     N_CPU,
@@ -18,7 +19,6 @@ from fairlead.kernels.columns import (
     S_NODES,
     U_FREE,
     WHOLE,
-    Cluster,
 )
 from fairlead.kernels.jit import inner
 from fairlead.kernels.nodes import part

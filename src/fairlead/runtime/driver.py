@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from fairlead.core.plugs import Plugged
-from fairlead.kernels import parts
 from fairlead.kernels.columns import (
     COMPILED_PLANNER,
+    Desk,
     ENDED,
     G_LIVE,
     G_NEED_IDS,
@@ -16,11 +13,16 @@ from fairlead.kernels.columns import (
     ILLEGAL_PLAN,
     LEARN,
     NEED_SPACE,
+    PAUSED,
     Q_LEARN,
     R_NODES_FAIL,
     WAKE,
-    Desk,
 )
+import math
+from collections.abc import Callable
+
+from fairlead.core.plugs import Plugged
+from fairlead.kernels import parts
 from fairlead.kernels.loop import compiled_loop
 from fairlead.runtime.planning import consult, illegal
 from fairlead.state.rules import Traits
@@ -44,32 +46,45 @@ def parts_for(traits: Traits, nodes_fail: bool) -> tuple[Callable[..., int], ...
     )
 
 
+class Core:
+    """A state, what is plugged into it, and the compiled loop that runs them."""
+
+    def __init__(self, state: State, plugged: Plugged) -> None:
+        self.state, self.plugged = state, plugged
+        self.desk = plugged.desk(state)
+        self._run_on = compiled_loop()
+        self._seldom = parts_for(plugged.traits, bool(state.counter[R_NODES_FAIL]))
+
+    def run(self, until: float = math.inf, watch: Watch | None = None) -> int:
+        """Run until nothing more happens by `until` (PAUSED), or every job has ended or been refused (ENDED)."""
+        state, plugged, desk, f = self.state, self.plugged, self.desk, self.plugged.plug
+        total = len(state.input)
+        while True:
+            stop = int(state.counter[G_ROWS]) + STRIDE
+            stop -= stop % STRIDE  # the same rows in every run, whatever made the core come back
+            why = self._run_on(
+                state.cluster, state.shadow, state.jobs, state.queue, state.log, desk, f.p, f.pp,
+                f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place,
+                *self._seldom, plugged.plan, until, stop,
+            )  # fmt: skip
+            if why == NEED_SPACE:
+                state.grow_log(int(state.counter[G_NEED_ROWS]), int(state.counter[G_NEED_IDS]))
+            elif why == WAKE:
+                assert plugged.planner is not None
+                consult(state, plugged)
+            elif why == LEARN:
+                train(state, plugged, desk)
+            elif why == ILLEGAL_PLAN:
+                raise illegal(state, plugged, desk)
+            if watch is not None and why not in (WAKE, LEARN):
+                watch(total - int(state.counter[G_LIVE]), total, state)
+            if why in (ENDED, PAUSED):
+                return why
+
+
 def drive(state: State, plugged: Plugged, watch: Watch | None = None) -> None:
     """Run until every job has ended or been refused."""
-    run_on = compiled_loop()
-    f, desk = plugged.plug, plugged.desk(state)
-    seldom = parts_for(plugged.traits, bool(state.counter[R_NODES_FAIL]))
-    total = len(state.input)
-    while True:
-        stop = int(state.counter[G_ROWS]) + STRIDE
-        stop -= stop % STRIDE  # the same rows in every run, whatever made the core come back
-        why = run_on(
-            state.cluster, state.shadow, state.jobs, state.queue, state.log, desk, f.p, f.pp,
-            f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place, *seldom, plugged.plan, stop,
-        )  # fmt: skip
-        if why == NEED_SPACE:
-            state.grow_log(int(state.counter[G_NEED_ROWS]), int(state.counter[G_NEED_IDS]))
-        elif why == WAKE:
-            assert plugged.planner is not None
-            consult(state, plugged)
-        elif why == LEARN:
-            train(state, plugged, desk)
-        elif why == ILLEGAL_PLAN:
-            raise illegal(state, plugged, desk)
-        if watch is not None and why not in (WAKE, LEARN):
-            watch(total - int(state.counter[G_LIVE]), total, state)
-        if why == ENDED:
-            return
+    Core(state, plugged).run(watch=watch)
 
 
 def train(state: State, plugged: Plugged, desk: Desk) -> None:
@@ -83,4 +98,4 @@ def train(state: State, plugged: Plugged, desk: Desk) -> None:
     limit[Q_LEARN] = turn * every_s
 
 
-__all__ = ["STRIDE", "Watch", "drive", "parts_for"]
+__all__ = ["STRIDE", "Core", "Watch", "drive", "parts_for"]

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-
-import numpy as np
-
-from fairlead.core.plugs import Plugged
-from fairlead.kernels import parts
 from fairlead.kernels.columns import (
     C_HALF,
     C_OTHER,
     C_SHAPE,
     C_TENANT,
+    Desk,
     G_EVENTS,
     G_NEXT,
     G_STALE,
@@ -30,24 +24,30 @@ from fairlead.kernels.columns import (
     N_UP,
     Q_NOW,
     Q_WAKE,
+    RUNNING,
     R_DEMANDS,
     R_QUOTAS,
     R_RESHAPES,
-    RUNNING,
     S_CPU,
     S_GPUS,
     S_MEM,
     S_MILLI,
     S_TYPE,
-    T_HELD,
-    T_QUOTA,
     TODO_CLASS,
     TODO_IDS,
     TODO_JOB,
+    T_HELD,
+    T_QUOTA,
     U_NODE,
     WAITING,
-    Desk,
 )
+import math
+from collections import Counter
+
+import numpy as np
+
+from fairlead.core.plugs import Plugged
+from fairlead.kernels import parts
 from fairlead.kernels.events import WAKE_UP, code_of, push_event
 from fairlead.kernels.nodes import part
 from fairlead.model.plan import Action, ActionKind, Plan
@@ -268,12 +268,12 @@ def apply(state: State, plugged: Plugged, action: Action, now: float) -> None:
     state.grow_log(4, 2 * max(len(ids), 1) + 4)
     k = class_for(state, action)
     if state.jobs.ints[K_STATE, action.job] == RUNNING:
-        _act(state, plugged, action.job, k, np.zeros(0, np.int32), now, reason)
+        act(state, plugged, action.job, k, np.zeros(0, np.int32), now, reason)
     if action.kind != ActionKind.SUSPEND:
-        _act(state, plugged, action.job, k, ids, now, reason)
+        act(state, plugged, action.job, k, ids, now, reason)
 
 
-def _act(state: State, plugged: Plugged, job: int, k: int, ids: I4, now: float, reason: int) -> None:
+def act(state: State, plugged: Plugged, job: int, k: int, ids: I4, now: float, reason: int) -> None:
     f = plugged.plug
     parts.act()(
         state.cluster, state.jobs, state.queue, state.log, f.p, f.pp,

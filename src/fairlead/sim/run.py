@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
-
-from fairlead.core.feasible import judge_classes
-from fairlead.core.plugs import Plugged, parse_choice, plug_in
 from fairlead.kernels.columns import (
     DONE,
     F8,
@@ -31,9 +22,18 @@ from fairlead.kernels.columns import (
     K_PREEMPTS,
     K_STARTS,
     K_STATE,
-    R_RESHAPES,
     REFUSED,
+    R_RESHAPES,
 )
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fairlead.core.feasible import judge_classes
+from fairlead.core.plugs import Plugged, parse_choice, plug_in
 from fairlead.kernels.loop import compiled_loop
 from fairlead.model.cluster import ClusterSpec
 from fairlead.policy.base import History

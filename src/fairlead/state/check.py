@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-
-import numpy as np
-
 from fairlead.kernels.columns import (
     C_ACTIVE,
     C_LIST,
@@ -46,21 +41,22 @@ from fairlead.kernels.columns import (
     N_TYPE,
     N_UP,
     N_WORD0,
+    PENDING,
     P_BITS,
     P_COUNT,
     P_FREE,
     P_NODES,
     P_STRIDE,
-    PENDING,
+    RUNNING,
     R_DEMANDS,
     R_GROUPED,
     R_LISTED,
+    R_LIVE,
     R_OWNERS,
     R_PREEMPTS,
     R_QUOTAS,
     R_RESHAPES,
     R_SHARES,
-    RUNNING,
     S_CPU,
     S_GPUS,
     S_MEM,
@@ -70,16 +66,22 @@ from fairlead.kernels.columns import (
     T_HELD,
     T_MEM,
     T_QUOTA,
+    UNLIMITED,
     U_FREE,
     U_JOB,
     U_NODE,
-    UNLIMITED,
     WAITING,
     WHOLE,
+    WITHDRAWN,
     X_JOB,
     X_LEVEL,
     X_ORDER,
 )
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
 from fairlead.kernels.events import END
 from fairlead.kernels.lanes import next_in_lane, worst_of
 from fairlead.state.state import State
@@ -323,10 +325,10 @@ def _events(state: State) -> Iterator[str]:
         if kind != END or (int(state.jobs.ints[K_STAMP, job]) & 0xFFFFF) != stamp:
             continue
         due[job] += 1
-        if time_s != state.jobs.floats[J_DUE, job]:
+        if not state.counter[R_LIVE] and time_s != state.jobs.floats[J_DUE, job]:
             yield f"the end of job {job} is due at {state.jobs.floats[J_DUE, job]}, its event is at {time_s}"
     running = _jobs_in(state, RUNNING)
-    if sorted(due.elements()) != running:
+    if not state.counter[R_LIVE] and sorted(due.elements()) != running:
         yield f"jobs {running} run, ends are due for {sorted(due.elements())}"
     if not 0 <= state.counter[G_STALE] <= size:
         yield f"{state.counter[G_STALE]} of {size} events are said not to hold any more"
@@ -339,12 +341,13 @@ def _counters(state: State) -> Iterator[str]:
         strange = (state.jobs.ints[K_CLASS] != state.jobs.ints[K_OWN]) & (states != RUNNING)
         for job in np.flatnonzero(strange).tolist():
             yield f"job {job} does not run, and is of class {state.jobs.ints[K_CLASS, job]}, not its own"
-    count = np.bincount(states, minlength=6)
+    known = np.isfinite(state.jobs.submit)  # live, there is room for more jobs
+    count = np.bincount(states[known], minlength=7)
     for name, column, want in (
         ("wait", G_WAITING, count[WAITING]),
         ("run", G_RUNNING, count[RUNNING]),
         ("are done", G_DONE, count[DONE]),
-        ("wait, run or are to come", G_LIVE, count[[PENDING, WAITING, RUNNING]].sum()),
+        ("wait, run or are to come", G_LIVE, count[[PENDING, WAITING, RUNNING, WITHDRAWN]].sum()),
     ):
         if state.counter[column] != want:
             yield f"{want} jobs {name}, the counter says {state.counter[column]}"

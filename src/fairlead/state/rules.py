@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-import numpy as np
-
 from fairlead.kernels.columns import (
     F8,
 )
+from dataclasses import dataclass, field
+
+import numpy as np
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
-
 from fairlead.kernels.columns import (
+    CLASS_COLUMNS,
     C_ACTIVE,
     C_HALF,
     C_LEAST,
@@ -18,15 +12,16 @@ from fairlead.kernels.columns import (
     C_ROOT,
     C_SHAPE,
     C_TENANT,
-    CLASS_COLUMNS,
+    Cluster,
     F8,
     G_IDS,
     G_LIVE,
     G_ROWS,
-    J_ESTIMATE,
-    J_GIB,
     JOB_FLOATS,
     JOB_INTS,
+    J_ESTIMATE,
+    J_GIB,
+    Jobs,
     K_ALLOC,
     K_CLASS,
     K_LEAST,
@@ -37,8 +32,9 @@ from fairlead.kernels.columns import (
     K_PROFILE,
     K_STATE,
     LIMITS,
-    N_ROOM,
+    Log,
     NEVER,
+    N_ROOM,
     Q_CHECKPOINT,
     Q_FAILURES,
     Q_HALF_LIFE,
@@ -51,6 +47,11 @@ from fairlead.kernels.columns import (
     Q_RESUME_PER_GIB,
     Q_START_COST,
     Q_TOTALS,
+    Queue,
+    RULES,
+    RUNNING,
+    RUN_FLOATS,
+    RUN_INTS,
     R_BORROWS,
     R_CHANGES,
     R_DEMANDS,
@@ -74,31 +75,30 @@ from fairlead.kernels.columns import (
     R_RETRIES,
     R_RISES,
     R_SCALES,
-    R_SEAT_COUNT,
     R_SEATS,
+    R_SEAT_COUNT,
     R_SEED,
     R_SHARES,
     R_SPANS,
     R_STRICT,
     R_TIMERS,
     R_USE,
-    RULES,
-    RUN_FLOATS,
-    RUN_INTS,
-    RUNNING,
     S_GPUS,
+    TENANT_COLUMNS,
     T_GUARANTEE,
     T_HEAD,
     T_QUOTA,
     T_WEIGHT,
-    TENANT_COLUMNS,
     U_SEATS,
     WHOLE,
-    Cluster,
-    Jobs,
-    Log,
-    Queue,
 )
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
 from fairlead.kernels.events import NODE_DOWN, NODE_UP, code_of, push_event
 from fairlead.kernels.failures import draw_turn
 from fairlead.model.cluster import ClusterSpec

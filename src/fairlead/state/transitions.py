@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from enum import IntEnum
-
 from fairlead.kernels.columns import (
     DONE,
     GIVEN_UP,
@@ -12,7 +9,11 @@ from fairlead.kernels.columns import (
     REFUSED,
     RUNNING,
     WAITING,
+    WITHDRAWN,
 )
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+
 from fairlead.model.event import EventKind
 
 
@@ -25,6 +26,7 @@ class JobState(IntEnum):
     DONE = DONE  #: all its work is done; it holds nothing, and nothing more happens to it
     REFUSED = REFUSED  #: it can never run, or nothing can happen any more that would let it
     GIVEN_UP = GIVEN_UP  #: its last attempt failed
+    WITHDRAWN = WITHDRAWN  #: live only: somebody took it out of the queue or off its GPUs; it may come back
 
 
 #: which row of the journal takes a job from which state to which. Submission, the move from PENDING to WAITING, is the
@@ -40,7 +42,7 @@ MOVES: Mapping[tuple[JobState, EventKind], JobState] = {
     (JobState.RUNNING, EventKind.GIVE_UP): JobState.GIVEN_UP,
 }
 #: the states that no move leaves
-FINAL = frozenset(JobState) - {state for state, _ in MOVES} - {JobState.PENDING}
+FINAL = frozenset(JobState) - {state for state, _ in MOVES} - {JobState.PENDING, JobState.WITHDRAWN}
 _OF_NODES = (EventKind.NODE_DOWN, EventKind.NODE_UP)
 
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
-
 from fairlead.kernels.columns import (
     I4,
     I8,
@@ -16,6 +12,10 @@ from fairlead.kernels.columns import (
     S_MILLI,
     WHOLE,
 )
+from dataclasses import dataclass
+
+import numpy as np
+
 from fairlead.kernels.nodes import part
 from fairlead.state.jobs import JobInput, Layout
 
