@@ -61,9 +61,9 @@ def with_shares(workload: Workload) -> ClusterSpec:
 _DIFFERS = (
     "The trace is not the paper's, whose cluster's size is not given, nor are the shares of its queues. One strict fifo is"
     " worst throughout and its median suffers most; yarn-cs, which lets no queue block another, lies between it and"
-    " tiresias, and its means enclose the paper's. How far either falls behind is a matter of load. Best-effort lies between"
-    " yarn-cs and tiresias; where it does not consolidate (first-fit) and the load is high it comes near all three of the"
-    " paper's figures, the median suffering most. Consolidating, its mean is about tiresias's there and its p95 better, since"
+    " tiresias, and its means enclose the paper's. How far either falls behind is a matter of load. In the mean, best-effort"
+    " lies between yarn-cs and tiresias; where it does not consolidate (first-fit) and the load is high it comes near all"
+    " three of the paper's figures, its median being worse than that of yarn-cs, unlike in the paper. Consolidating, its mean is about tiresias's there and its p95 better, since"
     " the last queue of tiresias goes by first start and keeps late long jobs waiting. srtf is near the paper's figures at the moderate load and far ahead at the high one. The"
     " Gittins variant is close to 2D-LAS, and the paper's better p95 does not show: jobs below the threshold nearly always"
     " find a GPU, so their order hardly matters. Gandiva (paper: 2.00 / 2.59 / 2.08) is missing: it needs time-slicing, which"
