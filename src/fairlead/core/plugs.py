@@ -198,7 +198,9 @@ def _plug_planner(
     named = found.order(_values(_only(policy, found.parameters), found.parameters, {}))
     order = find_policy(named) if named else QueuePolicy
     if not issubclass(order, QueuePolicy):
-        raise InputError(f"{found.name} can't be ordered by {named}", column="order", value=named, accepts="a queue policy")
+        raise InputError(
+            f"{found.name} can't be ordered by {named}", column="order", value=named, accepts="a queue policy"
+        )
     values = _values(policy, {**order.parameters, **found.parameters}, {})
     order = order.variant(values)
     compiled = issubclass(found, CompiledPlanner)

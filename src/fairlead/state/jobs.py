@@ -106,6 +106,6 @@ def sort_into_classes(jobs: JobInput, by_tenant: bool, by_priority: bool = False
         columns = [shape_of, nobodys if jobs.tenant is None or not by_tenant else jobs.tenant]
         if by_priority and jobs.priority is not None:
             columns.append(jobs.priority)
-        class_of, rows = dense(columns)
-        return Layout(shape, class_of, rows[0], rows[1])
+        class_of, known = dense(columns)
+        return Layout(shape, class_of, known[0], known[1])
     return Layout(shape, shape_of, np.arange(shape.shape[1]), np.zeros(shape.shape[1], np.int64))

@@ -122,7 +122,9 @@ class _Reader:
         asked = asked or _Cells()
         for number, level in enumerate(asked.above):
             if level not in levels or asked.above != sorted(asked.above, key=list(levels).index):
-                raise self._error(("cells", "above", number), "this is no level, or not in order", level, _one_of(levels))
+                raise self._error(
+                    ("cells", "above", number), "this is no level, or not in order", level, _one_of(levels)
+                )
         types = {node.gpu_type for node in nodes}
         for name, splits in asked.inside.items():
             if name not in types:

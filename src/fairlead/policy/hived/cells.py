@@ -98,9 +98,7 @@ class PhysicalCell(Cell["PhysicalCell"]):
         """Of a GPU; a cell around it is Used if any part is, and else in a state only if all parts are."""
         self.state = state
         parent = self.parent
-        if parent is not None and (
-            state is CellState.USED or all(child.state is state for child in parent.children)
-        ):
+        if parent is not None and (state is CellState.USED or all(child.state is state for child in parent.children)):
             parent.set_state(state)
 
     def is_free(self) -> bool:
@@ -116,9 +114,7 @@ class PhysicalCell(Cell["PhysicalCell"]):
 class VirtualCell(Cell["VirtualCell"]):
     __slots__ = ("bound", "root", "vc")
 
-    def __init__(
-        self, vc: str, chain: str, kind: str, level: int, gpus: int, has_node: bool, address: str
-    ) -> None:
+    def __init__(self, vc: str, chain: str, kind: str, level: int, gpus: int, has_node: bool, address: str) -> None:
         super().__init__(chain, kind, level, gpus, has_node, address)
         self.vc = vc
         self.root: VirtualCell = self  #: the preassigned cell that it is part of

@@ -26,7 +26,9 @@ def _chain(hived: Hived, chain: Chain) -> Iterator[str]:
     for level in range(1, chain.top + 1):
         for cell in chain.all[level]:
             on_list = cell in chain.free
-            if on_list and (cell.bound is not None or cell.split or (cell.parent is not None and not cell.parent.split)):
+            if on_list and (
+                cell.bound is not None or cell.split or (cell.parent is not None and not cell.parent.split)
+            ):
                 yield f"{cell} is on a free list, but not free as a whole"
             if not on_list and cell.is_free() and (cell.parent is None or cell.parent.split):
                 yield f"{cell} is free, but on no list"

@@ -31,7 +31,6 @@ from fairlead.policy.hived.tables import (
     H_NODES,
     H_WANTED,
     L_CHAIN,
-    L_COUNT,
     L_FAN,
     L_LEFT,
     L_NFREE,
@@ -124,7 +123,9 @@ def _give_back(t: Table, x: I8, root: int) -> None:
 
 
 @compiled
-def churn_tables(t: Table, x: I8, roots: I8, physical: int, nodes: int, failing: int, seed: int, ops: int, counts: I8) -> None:
+def churn_tables(
+    t: Table, x: I8, roots: I8, physical: int, nodes: int, failing: int, seed: int, ops: int, counts: I8
+) -> None:
     """`ops` random steps: a preassigned cell in use is given back, one that is not is asked for, whole or in part; where
     `failing` is not 0, one step in that many turns a node bad or healthy instead. Cells below `physical` are physical."""
     for op in range(ops):
@@ -181,7 +182,9 @@ class Churned:
 def churn(spec: CellsSpec, seed: int, ops: int, failing: int = 0) -> Churned:
     """`ops` random steps on fresh cells."""
     layout = tables_of(spec)
-    roots = [layout.number[cell] for vc in layout.vcs for levels in vc.preassigned.values() for one in levels for cell in one]
+    roots = [
+        layout.number[cell] for vc in layout.vcs for levels in vc.preassigned.values() for one in levels for cell in one
+    ]
     counts = np.zeros(COUNTS, np.int64)
     if roots:
         physical = sum(len(chain.all[level]) for chain in layout.chains for level in range(1, chain.top + 1))

@@ -165,9 +165,7 @@ def _before(x: I8, j: Jobs, a: int, kind_a: int, b: int, kind_b: int) -> bool:
     """Whether waiting job a goes before job b."""
     if x[kind_a + K_PRIO] != x[kind_b + K_PRIO]:
         return x[kind_a + K_PRIO] > x[kind_b + K_PRIO]
-    return outranks(
-        int64(j.ints[K_LEVEL, a]), j.floats[J_KEY, a], a, int64(j.ints[K_LEVEL, b]), j.floats[J_KEY, b], b
-    )
+    return outranks(int64(j.ints[K_LEVEL, a]), j.floats[J_KEY, a], a, int64(j.ints[K_LEVEL, b]), j.floats[J_KEY, b], b)
 
 
 @hot

@@ -15,26 +15,25 @@ from fairlead.policy.hived.cells import PhysicalCell, VirtualCell
 from fairlead.policy.hived.setup import Setup
 from fairlead.policy.hived.tables import (
     CELL_COLUMNS,
-    CHAIN_SIZE,
     CH_BASE,
     CH_NODE_GPUS,
     CH_NUMBER,
     CH_TOP,
     CH_VIEW,
+    CHAIN_SIZE,
     CLASS_SIZE,
-    HEADER,
-    H_CHAINS,
     H_CHAIN_COUNT,
+    H_CHAINS,
     H_CLASSES,
     H_GPU_LIST,
     H_HEADS,
     H_INSIDE,
     H_JOBS,
-    H_LEVELS,
     H_LEVEL_COUNT,
     H_LEVEL_SLOTS,
-    H_NODES,
+    H_LEVELS,
     H_NODE_LIST,
+    H_NODES,
     H_OPPORTUNISM,
     H_OWNED,
     H_PARTS,
@@ -47,18 +46,18 @@ from fairlead.policy.hived.tables import (
     H_TRIES,
     H_TRY_SIZE,
     H_UNDO,
-    H_VCS,
     H_VC_COUNT,
+    H_VCS,
     H_VICTIMS,
     H_VIEWS,
     H_WANTED,
+    HEADER,
     K_CHAIN0,
     K_CHAINS,
     K_EPOCH,
     K_GPUS,
     K_PRIO,
     K_VC,
-    LEVEL_SIZE,
     L_BAD,
     L_CHAIN,
     L_COUNT,
@@ -73,15 +72,14 @@ from fairlead.policy.hived.tables import (
     L_SETS,
     L_SINGLE,
     L_STRIDE,
+    LEVEL_SIZE,
     NOBODY,
-    OWNED_SIZE,
     O_DOOMED,
     O_HAS,
     O_NPRE,
     O_OWNED,
     O_PRE,
-    VC_SIZE,
-    VIEW_SIZE,
+    OWNED_SIZE,
     V_BUCKETS,
     V_DIRTY,
     V_HEADS,
@@ -91,6 +89,8 @@ from fairlead.policy.hived.tables import (
     V_SIZE,
     V_SLOTS,
     V_TAILS,
+    VC_SIZE,
+    VIEW_SIZE,
     X_BAD,
     X_BOUND,
     X_DIRTY,
@@ -183,7 +183,11 @@ class Layout:
             for cell in cells
         ]
         first = [gpus[number] for number in range(len(gpus))]
-        self.cells = [*first, *(cell for cell in physical if cell.level > 1), *virtual]
+        self.cells: list[PhysicalCell | VirtualCell] = [
+            *first,
+            *(cell for cell in physical if cell.level > 1),
+            *virtual,
+        ]
         self.number = {cell: i for i, cell in enumerate(self.cells)}
 
     def _file_levels(self) -> None:
@@ -309,9 +313,7 @@ class Layout:
 
     def _file_nodes(self, nodes: Sequence[str]) -> None:
         """By machine, the GPUs of the node of that name, in the order of the cells."""
-        names = {
-            cell.machine: cell.name for top in self.setup.spec.physical for cell in top.walk() if cell.machine
-        }
+        names = {cell.machine: cell.name for top in self.setup.spec.physical for cell in top.walk() if cell.machine}
         by_name: dict[str, list[int]] = {}
         for chain in self.chains:
             for gpu in chain.all[1]:

@@ -43,9 +43,7 @@ class NodeView(Generic[AnyCell]):
                     seen.add(cell)
                     self.nodes.append(_Node(cell))
 
-    def place(
-        self, sizes: list[int], priority: int, suggested: Suggested
-    ) -> tuple[list[list[AnyCell]] | None, str]:
+    def place(self, sizes: list[int], priority: int, suggested: Suggested) -> tuple[list[list[AnyCell]] | None, str]:
         """GPUs for each of the pods, whose sizes ascend, or why there are none. Nobody is preempted if it can be helped."""
         at = OPPORTUNISTIC
         chosen, why = self._choose_nodes(sizes, at, suggested)
@@ -63,9 +61,7 @@ class NodeView(Generic[AnyCell]):
             placed.append(picked)
         return placed, ""
 
-    def _choose_nodes(
-        self, sizes: list[int], priority: int, suggested: Suggested
-    ) -> tuple[list[AnyCell] | None, str]:
+    def _choose_nodes(self, sizes: list[int], priority: int, suggested: Suggested) -> tuple[list[AnyCell] | None, str]:
         """A node for each pod: nodes are filled one after another, and never come back to."""
         for node in self.nodes:
             self._look_at(node, priority, suggested)

@@ -63,8 +63,12 @@ class Setup:
 def order_of(values: Mapping[str, Any]) -> type[QueuePolicy]:
     found = find_policy(str(values["order"]))
     if not issubclass(found, QueuePolicy) or found.by_tenant or found.easy:
-        accepts = "a queue policy that ranks jobs, such as fifo, fifo-backfill, sjf, smallest-first, srtf, las or tiresias"
-        raise InputError("this can't order jobs in a virtual cluster", column="order", value=values["order"], accepts=accepts)
+        accepts = (
+            "a queue policy that ranks jobs, such as fifo, fifo-backfill, sjf, smallest-first, srtf, las or tiresias"
+        )
+        raise InputError(
+            "this can't order jobs in a virtual cluster", column="order", value=values["order"], accepts=accepts
+        )
     return found
 
 
@@ -91,7 +95,7 @@ def refusals(setup: Setup) -> dict[int, Reason]:
             # as the placer goes about it: nodes come before smaller cells, and it never goes back
             fits = fits or nodes >= whole + (rest > 0) or (whole == 0 and any(size >= rest for size in sizes))
         if not fits:
-            found[one.number] = Reason.OVER_QUOTA
+            found[one.number] = Reason.OVER_CELLS
     return found
 
 
@@ -103,9 +107,15 @@ def _owners(view: View, vcs: str) -> CellsSpec:
         tops = tuple(CellQuota(chain, chain, len(spec.top_cells(chain))) for chain in spec.chains)
         return CellsSpec(spec.types, spec.physical, {"": VirtualClusterSpec("", tops)})
     if vcs not in ("file", "even", "demand"):
-        raise InputError("there is no such way to divide a cluster", column="vcs", value=vcs, accepts="file, even or demand")
+        raise InputError(
+            "there is no such way to divide a cluster", column="vcs", value=vcs, accepts="file, even or demand"
+        )
     shares: dict[str, int] = {}
-    if vcs != "file":
+    nothing_said = not spec.virtual and not cluster.tenants
+    if vcs != "file" or nothing_said:
+        if not nothing_said:
+            what = "the cluster says itself what its tenants own"
+            raise InputError(what, column="vcs", value=vcs, accepts="file, or a cluster without tenants")
         weights = _demand(view) if vcs == "demand" else (1.0,) * len(names)
         shares = even_shares(names, weights, cluster)
     spec = owned_cells(cluster, shares, spec)
@@ -146,7 +156,9 @@ def _classes(view: View, spec: CellsSpec, levels: int) -> tuple[ClassOfJobs, ...
         shape = int(queue.classes[C_SHAPE, number])
         gpus, kind = int(cluster.shape[S_GPUS, shape]), int(cluster.shape[S_TYPE, shape])
         if gpus == 0 or cluster.shape[S_MILLI, shape] < WHOLE:
-            raise InputError("some jobs want no GPU, or a part of one", accepts="jobs of whole GPUs: a cell has no less")
+            raise InputError(
+                "some jobs want no GPU, or a part of one", accepts="jobs of whole GPUs: a cell has no less"
+            )
         vc = view.tenant_names[int(queue.classes[C_TENANT, number])]
         wanted = by_type if kind < 0 else [types[kind] or "gpu"] if kind < len(types) else []
         chains = [chain for one in wanted for chain in by_type.get(one, ())]

@@ -60,9 +60,7 @@ def random_owners(rng: np.random.Generator, spec: CellsSpec, vcs: tuple[str, ...
         except InputError:
             continue
         owned[vc].append(more)
-    virtual = {
-        name: VirtualClusterSpec(name, tuple(quotas), pins.get(name, ())) for name, quotas in owned.items()
-    }
+    virtual = {name: VirtualClusterSpec(name, tuple(quotas), pins.get(name, ())) for name, quotas in owned.items()}
     return replace(spec, virtual=virtual)
 
 
