@@ -57,7 +57,7 @@ class Setup:
         """What HiveD sees of a job that the order has put into this level."""
         if one.priority < 0:
             return OPPORTUNISTIC
-        return one.priority * self.levels + self.levels - 1 - min(level, self.levels - 1)
+        return one.priority * self.levels + self.levels - 1 - max(0, min(level, self.levels - 1))
 
 
 def order_of(values: Mapping[str, Any]) -> type[QueuePolicy]:
