@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from fairlead.model.errors import InputError
 from fairlead.policy.hived.algorithm import Hived
 from fairlead.policy.hived.cases import Cases, check_cases, pod_of, started
 from fairlead.policy.hived.groups import Bind, GroupState, Phase, Pod, Preempt, UserError, Wait
+from fairlead.policy.hived.recover import reconfigure
 from fairlead.workload.hived_config import hived_cluster
 from hived.tables import CASES
 
@@ -214,9 +216,26 @@ def test_a_group_that_fits_no_chain_can_be_divided_over_several(config: dict[str
     assert len({place.node for place in where.places[16]}) == 6
     hived.add_allocated(relaxed, where)
     assert {gpu.chain for gpu in hived.groups["wide"].gpus()} == {"DGX2-V100-NODE", "4-DGX2-V100-NODE"}
+    for number in range(1, 6):
+        pod = replace(relaxed, name=f"wide-{number}")
+        where = hived.schedule(pod)
+        assert isinstance(where, Bind)
+        hived.add_allocated(pod, where)
     with pytest.raises(UserError, match="has only 6 pods"):
-        for number in range(1, 7):
-            pod = Pod(f"wide-{number}", "VC1", 16, members=((6, 16),), group="wide", multi_chain=True)
-            where = hived.schedule(pod)
-            assert isinstance(where, Bind)
-            hived.add_allocated(pod, where)
+        hived.schedule(replace(relaxed, name="wide-6"))
+
+
+def test_a_reconfiguration_keeps_everybody_running_and_says_who_lost_his_cells(config: dict[str, Any]) -> None:
+    run = Cases(cells(config), CASES)
+    for name in CASES["should_succeed"]:
+        run.ask(name)
+    run.hived.set_bad_node("0.0.1.0")
+    new, lost = reconfigure(run.hived, cells(reconfigured(config)))
+    before = {name for name, group in run.hived.groups.items() if group.state is not GroupState.PREEMPTING}
+    assert set(new.groups) == before
+    assert set(lost) == {"group9", "group13"}
+    assert new.groups["group15"].virtual is None, "it was lazily preempted before"
+    assert new.bad_nodes == {"0.0.1.0"}
+    for name in before:
+        assert new.groups[name].pods == run.hived.groups[name].pods
+    assert [gpu.index for gpu in new.groups["group1"].gpus()] == [0]

@@ -75,6 +75,11 @@ def _over_quota(journal: Journal, where: Where) -> str:
     return f"asking for more GPUs than their tenant's quota ({'; '.join(shown)})"
 
 
+def _over_cells(journal: Journal, where: Where) -> str:
+    most = int(journal.jobs.gpus[where].max())
+    return f"not fitting the cells of their tenant, even if all were free (up to {count(most, 'GPU')} a job)"
+
+
 def _never(journal: Journal, where: Where) -> str:
     """Nodes were lost for good, so those left waiting could never have started."""
     most = int(journal.jobs.gpus[where].max())
@@ -86,4 +91,5 @@ _SENTENCES: dict[Reason, Callable[[Any, Any], str]] = {
     Reason.NO_SUCH_GPU_TYPE: _no_type,
     Reason.NODE_TOO_SMALL: _too_small,
     Reason.OVER_QUOTA: _over_quota,
+    Reason.OVER_CELLS: _over_cells,
 }

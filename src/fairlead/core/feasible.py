@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fairlead.core.plugs import Plugged
 from fairlead.kernels.columns import (
     C_REASON,
     C_SHAPE,
@@ -16,7 +17,6 @@ from fairlead.kernels.columns import (
     S_TYPE,
     T_QUOTA,
 )
-from fairlead.core.plugs import Plugged
 from fairlead.model.reason import Reason
 from fairlead.state.jobs import NO_SUCH_TYPE
 from fairlead.state.state import State

@@ -2,20 +2,6 @@
 
 from __future__ import annotations
 
-from fairlead.kernels.columns import (
-    COMPILED_PLANNER,
-    Cluster,
-    Desk,
-    F8,
-    JobRow,
-    Jobs,
-    Log,
-    PLANNER,
-    PlanFunction,
-    Plug,
-    Queue,
-    TenantRow,
-)
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from fairlead.kernels.columns import (
+    COMPILED_PLANNER,
+    F8,
+    PLANNER,
+    Cluster,
+    Desk,
+    JobRow,
+    Jobs,
+    Log,
+    PlanFunction,
+    Plug,
+    Queue,
+    TenantRow,
+)
 from fairlead.kernels.desk import empty_desk
 from fairlead.kernels.jit import PACKAGE, compiled_as
 from fairlead.kernels.signatures import JOB_FUNCTION, PLACE_FUNCTION, PLAN_FUNCTION, TENANT_FUNCTION

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import math
+
 from fairlead.kernels.columns import (
     C_SHAPE,
-    Cluster,
     G_LOST_MS,
     J_DONE,
     J_FAILS,
-    Jobs,
     K_ATTEMPT,
     K_CLASS,
     Q_CHECKPOINT,
     Q_FAILURES,
-    Queue,
     R_SEED,
+    Cluster,
+    Jobs,
+    Queue,
 )
-import math
-
 from fairlead.kernels.jit import inner, int64
 from fairlead.kernels.ranks import gpu_part
 from fairlead.kernels.rng import uniform

@@ -11,7 +11,6 @@ from fairlead.kernels.columns import (
     C_ROOT,
     C_SHAPE,
     C_TENANT,
-    Cluster,
     G_ACTIVE,
     G_AGAIN,
     G_IDS,
@@ -23,7 +22,6 @@ from fairlead.kernels.columns import (
     G_VICTIMS,
     J_KEY,
     J_SINCE,
-    Jobs,
     K_ALLOC,
     K_CLASS,
     K_LEVEL,
@@ -31,9 +29,6 @@ from fairlead.kernels.columns import (
     K_SCRATCH,
     K_STARTS,
     LIMITS,
-    Log,
-    Plug,
-    Queue,
     R_DEMANDS,
     R_EASY,
     R_GROUPED,
@@ -43,6 +38,11 @@ from fairlead.kernels.columns import (
     R_SHARES,
     R_STRICT,
     T_GROUP,
+    Cluster,
+    Jobs,
+    Log,
+    Plug,
+    Queue,
 )
 from fairlead.kernels.displace import displace, put_back
 from fairlead.kernels.heaps import heap_push, list_heap, unlink

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from fairlead.kernels.columns import (
-    Desk,
     F8,
     G_TODO,
     I8,
-    Queue,
     TODO_CLASS,
     TODO_COLUMNS,
     TODO_IDS,
     TODO_JOB,
     TODO_REASON,
+    Desk,
+    Queue,
 )
-import numpy as np
-
 from fairlead.kernels.jit import hot
 
 

@@ -9,21 +9,16 @@ from __future__ import annotations
 
 from fairlead.kernels.columns import (
     C_SHAPE,
-    Cluster,
     G_PASSES,
     G_SPARED,
     G_VICTIMS,
     J_KEY,
-    Jobs,
     K_ALLOC,
     K_CLASS,
     K_LEVEL,
     K_SCRATCH,
     K_STARTS,
-    Log,
     N_FREE,
-    Plug,
-    Queue,
     R_DEMANDS,
     R_GATED,
     R_OWNERS,
@@ -37,6 +32,11 @@ from fairlead.kernels.columns import (
     U_NODE,
     X_JOB,
     X_PASS,
+    Cluster,
+    Jobs,
+    Log,
+    Plug,
+    Queue,
 )
 from fairlead.kernels.jit import inner, int64
 from fairlead.kernels.lanes import leave_lane, rejoin_lane

@@ -11,11 +11,11 @@ from fairlead.kernels.columns import (
     G_EVENTS,
     G_STALE,
     I8,
-    Jobs,
     K_STAMP,
     K_TIMER_STAMP,
-    Queue,
     R_LIVE,
+    Jobs,
+    Queue,
 )
 from fairlead.kernels.jit import called, compiled_hot, hot, inner
 

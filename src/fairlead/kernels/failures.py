@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
+import math
+
 from fairlead.kernels.columns import (
     C_SHAPE,
-    Cluster,
     F8,
     G_LISTED,
-    JobFunction,
-    Jobs,
     K_ALLOC,
     K_CLASS,
     K_RUNLIST,
     K_SCRATCH,
-    Log,
     N_TURNS,
     N_UP,
-    PlaceFunction,
-    Plug,
     Q_MTBF,
     Q_MTTR,
-    Queue,
     R_SEED,
     S_GPUS,
-    TenantFunction,
     U_NODE,
+    Cluster,
+    JobFunction,
+    Jobs,
+    Log,
+    PlaceFunction,
+    Plug,
+    Queue,
+    TenantFunction,
 )
-import math
-
 from fairlead.kernels.events import NODE_DOWN, NODE_UP, code_of, push_event_called
 from fairlead.kernels.jit import compiled, inner, int64
 from fairlead.kernels.moves import kill, reopen

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from fairlead.kernels.columns import (
     J_KEY,
-    Jobs,
     K_CHILD,
     K_LEVEL,
     K_NEXT,
     K_PREV,
     K_SCRATCH,
+    Jobs,
 )
 from fairlead.kernels.jit import hot, inner, int64
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import cache
+
 from fairlead.kernels.columns import (
-    BackfillFunction,
-    COMPILED_PLANNER,
     C_REASON,
     C_SHAPE,
-    Cluster,
-    ConsultFunction,
-    Desk,
+    COMPILED_PLANNER,
     ENDED,
     F8,
-    ForeseeFunction,
     G_AGAIN,
     G_EVENTS,
     G_IDS,
@@ -33,30 +32,22 @@ from fairlead.kernels.columns import (
     J_RAN,
     J_SINCE,
     J_TIMER,
-    JobFunction,
-    Jobs,
     K_ALLOC,
     K_CLASS,
     K_LINK,
     K_STATE,
     LEARN,
-    Log,
     MORE,
     NEED_SPACE,
     NEVER,
-    NodeEventFunction,
     PASS,
     PAUSED,
     PLANNER,
-    PlaceFunction,
-    PlanFunction,
-    Plug,
     Q_LEARN,
     Q_NOW,
     Q_QUANTUM,
     Q_RANKS_AT,
     Q_WAKE,
-    Queue,
     R_CHANGES,
     R_DRIFTS,
     R_EASY,
@@ -68,15 +59,24 @@ from fairlead.kernels.columns import (
     R_RISES,
     R_STRICT,
     R_TIMERS,
-    TenantFunction,
     WAITING,
     WAKE,
+    BackfillFunction,
+    Cluster,
+    ConsultFunction,
+    Desk,
+    ForeseeFunction,
+    JobFunction,
+    Jobs,
+    Log,
+    NodeEventFunction,
+    PlaceFunction,
+    PlanFunction,
+    Plug,
+    Queue,
+    TenantFunction,
     WalkQueuesFunction,
 )
-import math
-from collections.abc import Callable
-from functools import cache
-
 from fairlead.kernels.decide import refresh_running, refresh_waiting, reopen_spared, tick_lanes, walk
 from fairlead.kernels.events import (
     END,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+from fairlead.kernels.attempts import begin_attempt, lose_work
 from fairlead.kernels.columns import (
     BLOCKED_QUOTA,
     C_BLOCKED,
@@ -10,9 +13,7 @@ from fairlead.kernels.columns import (
     C_ROOT,
     C_SHAPE,
     C_TENANT,
-    Cluster,
     DONE,
-    GIVEN_UP,
     G_ACTIVE,
     G_COST_MS,
     G_DONE,
@@ -22,6 +23,7 @@ from fairlead.kernels.columns import (
     G_PREEMPTIONS,
     G_READY,
     G_RUNNING,
+    GIVEN_UP,
     J_BEGUN,
     J_DONE,
     J_DUE,
@@ -35,7 +37,6 @@ from fairlead.kernels.columns import (
     J_RATE,
     J_SINCE,
     J_TIMER,
-    Jobs,
     K_ALLOC,
     K_ATTEMPT,
     K_CLASS,
@@ -47,23 +48,18 @@ from fairlead.kernels.columns import (
     K_STARTS,
     K_STATE,
     K_TIMER_STAMP,
-    Log,
-    NEVER,
     N_CAP,
     N_FREE,
     N_GPU0,
     N_TYPE,
+    NEVER,
     P_FREE,
     P_TYPE,
-    Plug,
     Q_FAILURES,
     Q_QUANTUM,
     Q_RESUME_COST,
     Q_RESUME_PER_GIB,
     Q_START_COST,
-    Queue,
-    REFUSED,
-    RUNNING,
     R_CHANGES,
     R_DEMANDS,
     R_DRIFTS,
@@ -79,6 +75,8 @@ from fairlead.kernels.columns import (
     R_RETRIES,
     R_SHARES,
     R_TIMERS,
+    REFUSED,
+    RUNNING,
     S_CPU,
     S_GPUS,
     S_MATTERS,
@@ -93,10 +91,12 @@ from fairlead.kernels.columns import (
     U_NODE,
     WAITING,
     WHOLE,
+    Cluster,
+    Jobs,
+    Log,
+    Plug,
+    Queue,
 )
-import math
-
-from fairlead.kernels.attempts import begin_attempt, lose_work
 from fairlead.kernels.events import TIMER, UNDERWAY, code_of, outdate, push_event_called
 from fairlead.kernels.jit import called, hot, inner, int64
 from fairlead.kernels.lanes import enter_lane, free_row, key_now, leave_lane, take_row

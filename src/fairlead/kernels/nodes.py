@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fairlead.kernels.bits import add, remove
 from fairlead.kernels.columns import (
-    Cluster,
     I4,
     N_CAP,
     N_CPU,
@@ -26,8 +26,8 @@ from fairlead.kernels.columns import (
     U_FREE,
     U_NODE,
     WHOLE,
+    Cluster,
 )
-from fairlead.kernels.bits import add, remove
 from fairlead.kernels.jit import called, compiled, compiled_hot, hot, inner, lowest_bit
 
 

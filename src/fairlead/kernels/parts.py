@@ -6,10 +6,15 @@ failing nodes, EASY's reservations and compiled planners the core compiles in th
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from fairlead.kernels import apply, easy, failures, forecast, live, queues
 from fairlead.kernels.columns import (
+    F8,
     Cluster,
     Desk,
-    F8,
     JobFunction,
     Jobs,
     Log,
@@ -18,11 +23,6 @@ from fairlead.kernels.columns import (
     Queue,
     TenantFunction,
 )
-from collections.abc import Callable
-from functools import cache
-from typing import Any
-
-from fairlead.kernels import apply, easy, failures, forecast, live, queues
 from fairlead.kernels.jit import compiled_as, f8, i8, in_cache, settle_types
 from fairlead.kernels.signatures import (
     BACKFILL_FUNCTION,

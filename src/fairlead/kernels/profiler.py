@@ -10,14 +10,14 @@ from __future__ import annotations
 from fairlead.kernels.columns import (
     J_GIB,
     J_RATE,
-    Jobs,
     K_PROFILE,
     K_STARTS,
     Q_NOISE,
-    Queue,
     R_RATES,
     R_SEED,
     R_USE,
+    Jobs,
+    Queue,
 )
 from fairlead.kernels.jit import hot, inner, int64
 from fairlead.kernels.rng import uniform

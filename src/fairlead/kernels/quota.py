@@ -5,13 +5,13 @@ from __future__ import annotations
 from fairlead.kernels.columns import (
     C_SHAPE,
     C_TENANT,
-    Cluster,
-    Queue,
     R_QUOTAS,
     S_GPUS,
     S_MILLI,
     T_HELD,
     T_QUOTA,
+    Cluster,
+    Queue,
 )
 from fairlead.kernels.jit import hot
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from fairlead.kernels.columns import (
     C_ACTIVE,
     C_BLOCKED,
@@ -10,7 +12,6 @@ from fairlead.kernels.columns import (
     C_ROOT,
     C_SHAPE,
     C_TENANT,
-    Cluster,
     G_ACTIVE,
     G_LANES,
     G_LISTED,
@@ -24,8 +25,6 @@ from fairlead.kernels.columns import (
     J_RAN,
     J_RATE,
     J_SINCE,
-    JobRow,
-    Jobs,
     K_CLASS,
     K_PRIORITY,
     K_RUNLIST,
@@ -33,13 +32,11 @@ from fairlead.kernels.columns import (
     K_STARTS,
     K_STATE,
     NEVER,
-    Plug,
     Q_HALF_LIFE,
     Q_TOTALS,
-    Queue,
-    RUNNING,
     R_ESTIMATES,
     R_RATES,
+    RUNNING,
     S_GPUS,
     S_MILLI,
     T_AT,
@@ -50,14 +47,17 @@ from fairlead.kernels.columns import (
     T_MEM,
     T_USE,
     T_WEIGHT,
-    TenantRow,
     WHOLE,
     X_JOB,
     X_KEY,
     X_LEVEL,
+    Cluster,
+    JobRow,
+    Jobs,
+    Plug,
+    Queue,
+    TenantRow,
 )
-import math
-
 from fairlead.kernels.heaps import heap_pop, heap_push, heap_remove
 from fairlead.kernels.jit import called, compiled_hot, hot, inner, int64
 from fairlead.kernels.lanes import key_now, worst_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fairlead.kernels.columns import (
     J_EXPECT,
-    Jobs,
     K_SCRATCH,
+    Jobs,
 )
 from fairlead.kernels.jit import inner, int64
 

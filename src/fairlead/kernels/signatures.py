@@ -6,27 +6,20 @@ them, and a user's own function is compiled alone, in a fraction of a second.
 
 from __future__ import annotations
 
-from fairlead.kernels.columns import (
-    Cluster,
-    Desk,
-    F8,
-    ForeseeFunction,
-    I4,
-    I8,
-    JobRow,
-    Jobs,
-    Log,
-    NodeEventFunction,
-    PlanFunction,
-    Plug,
-    Queue,
-    Table,
-    TenantRow,
-)
 from typing import Any
 
 import numpy as np
 
+from fairlead.kernels.columns import (
+    Cluster,
+    Desk,
+    JobRow,
+    Jobs,
+    Log,
+    Plug,
+    Queue,
+    TenantRow,
+)
 from fairlead.kernels.jit import f8, function_type, i8, named_floats, named_tuple, truth, type_of
 
 

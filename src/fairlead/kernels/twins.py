@@ -10,15 +10,15 @@ from fairlead.kernels.columns import (
     C_HALF,
     C_OTHER,
     C_SHAPE,
-    Cluster,
-    Jobs,
     K_CLASS,
     K_LEAST,
     K_MOST,
     K_OWN,
-    Queue,
     R_RESHAPES,
     S_GPUS,
+    Cluster,
+    Jobs,
+    Queue,
 )
 from fairlead.kernels.jit import hot, inner, int64
 

@@ -37,26 +37,24 @@ def owned_cells(cluster: ClusterSpec, shares: Shares, spec: CellsSpec | None = N
 
 
 def even_shares(names: tuple[str, ...], weights: tuple[float, ...], cluster: ClusterSpec) -> dict[str, int]:
-    """Whole nodes in proportion to the weights, at least one each, the largest remainders first; nodes of one size."""
+    """All GPUs, in proportion to the weights, the largest remainders first: in whole nodes, at least one each, where nodes are
+    of one size and enough for all; else GPU by GPU."""
     sizes = {node.gpus for node in cluster.nodes if node.gpus > 0}
-    nodes = sum(node.gpus > 0 for node in cluster.nodes)
-    if (cluster.cells is not None and cluster.cells.virtual) or len(sizes) != 1:
-        raise InputError("this cluster can't be divided by itself", accepts="tenants with cells or quota_gpus")
-    if nodes < len(names):
-        raise InputError(f"{nodes} nodes can't be divided among {len(names)} tenants", accepts="a node for each tenant")
-    (size,) = sizes
-    total = sum(weights) or 1.0
-    ideal = [weight / total * nodes for weight in weights]
+    unit = min(sizes) if len(sizes) == 1 else 1
+    if cluster.gpus // unit < len(names):
+        unit = 1
+    total, units = sum(weights) or 1.0, cluster.gpus // unit
+    ideal = [weight / total * units for weight in weights]
     counts = [max(1, int(one)) for one in ideal]
     order = sorted(range(len(names)), key=lambda i: (-(ideal[i] - int(ideal[i])), i))
     turn = 0
-    while sum(counts) < nodes:
+    while sum(counts) < units:
         counts[order[turn % len(order)]] += 1
         turn += 1
-    while sum(counts) > nodes:
+    while sum(counts) > units:
         largest = max(range(len(names)), key=lambda i: (counts[i], -i))
         counts[largest] -= 1
-    return {name: count * size for name, count in zip(names, counts)}
+    return {name: count * unit for name, count in zip(names, counts)}
 
 
 @dataclass

@@ -12,6 +12,7 @@ class Reason(IntEnum):
     TOO_MANY_GPUS = 2
     NODE_TOO_SMALL = 3  #: no node has the CPU or memory that its part of the job asks for
     OVER_QUOTA = 4  #: asks for more than its tenant may ever hold
+    OVER_CELLS = 5  #: does not fit the cells that its tenant owns, even if all were free
     # waiting: it will run when something changes
     NOT_ENOUGH_FREE = 10  #: fewer GPUs free than it needs
     FRAGMENTED = 11  #: enough GPUs free, but not together as the placer wants them

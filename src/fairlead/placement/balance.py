@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fairlead.kernels.columns import (
-    Cluster,
     F8,
     N_CAP,
     N_CPU,
@@ -15,9 +14,10 @@ from fairlead.kernels.columns import (
     N_UP,
     S_GPUS,
     S_MILLI,
-    UNLIMITED,
     U_FREE,
+    UNLIMITED,
     WHOLE,
+    Cluster,
 )
 from fairlead.kernels.jit import inner
 from fairlead.model.cluster import ClusterSpec

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from fairlead.kernels.columns import (
-    Cluster,
     F8,
-    NODE_COLUMNS,
     N_FREE,
+    NODE_COLUMNS,
     P_CAP,
     P_COUNT,
     P_FREE,
@@ -16,6 +15,7 @@ from fairlead.kernels.columns import (
     S_NODES,
     S_SUMS,
     WHOLE,
+    Cluster,
 )
 from fairlead.kernels.jit import hot, inner
 from fairlead.placement.base import Placer

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fairlead.kernels.columns import (
-    Cluster,
     F8,
     S_GPUS,
     S_MILLI,
     WHOLE,
+    Cluster,
 )
 from fairlead.kernels.jit import inner
 from fairlead.placement.base import Placer

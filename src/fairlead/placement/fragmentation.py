@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fairlead.kernels.columns import (
-    Cluster,
     F8,
     N_CAP,
     N_CPU,
@@ -19,6 +18,7 @@ from fairlead.kernels.columns import (
     S_NODES,
     U_FREE,
     WHOLE,
+    Cluster,
 )
 from fairlead.kernels.jit import inner
 from fairlead.kernels.nodes import part

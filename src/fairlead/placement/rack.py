@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from fairlead.kernels.columns import (
-    Cluster,
     F8,
-    NODE_COLUMNS,
     N_FREE,
     N_TYPE,
     N_UP,
+    NODE_COLUMNS,
     S_GPUS,
     S_MILLI,
     WHOLE,
+    Cluster,
 )
 from fairlead.kernels.jit import inner
 from fairlead.model.cluster import ClusterSpec

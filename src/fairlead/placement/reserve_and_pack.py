@@ -8,7 +8,6 @@ for a high-GPU job, the weakest first for any other. The paper publishes neither
 from __future__ import annotations
 
 from fairlead.kernels.columns import (
-    Cluster,
     F8,
     N_FREE,
     N_TYPE,
@@ -24,6 +23,7 @@ from fairlead.kernels.columns import (
     U_FREE,
     U_NODE,
     WHOLE,
+    Cluster,
 )
 from fairlead.kernels.jit import hot, inner
 from fairlead.model.cluster import ClusterSpec

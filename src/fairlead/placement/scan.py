@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fairlead.kernels.bits import first, following
 from fairlead.kernels.columns import (
-    Cluster,
     N_CPU,
     N_FREE,
     N_MEM,
@@ -24,8 +24,8 @@ from fairlead.kernels.columns import (
     U_FREE,
     U_NODE,
     WHOLE,
+    Cluster,
 )
-from fairlead.kernels.bits import first, following
 from fairlead.kernels.jit import hot, inner
 from fairlead.kernels.nodes import part
 

@@ -7,12 +7,12 @@ but does not publish it; any value from 0.15 to 0.61 separates the models it mea
 from __future__ import annotations
 
 from fairlead.kernels.columns import (
-    Cluster,
     F8,
     S_GPUS,
     S_MILLI,
     S_SKEW,
     WHOLE,
+    Cluster,
 )
 from fairlead.placement.base import Placer
 from fairlead.placement.consolidate import enough_free, relaxed, strict

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fairlead.kernels.columns import (
-    Cluster,
     F8,
     N_FREE,
     N_TYPE,
@@ -12,6 +11,7 @@ from fairlead.kernels.columns import (
     S_MILLI,
     U_FREE,
     WHOLE,
+    Cluster,
 )
 from fairlead.kernels.jit import inner
 from fairlead.placement.base import Placer

@@ -3,9 +3,6 @@ returns a whole plan at the moments it asks to be woken. Both go through the sam
 
 from __future__ import annotations
 
-from fairlead.kernels.columns import (
-    Desk,
-)
 import dis
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +11,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
+from fairlead.kernels.columns import (
+    Desk,
+)
 from fairlead.kernels.desk import empty_desk
 from fairlead.model.plan import Plan
 from fairlead.model.reason import Reason

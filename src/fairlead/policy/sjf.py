@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from fairlead.kernels.columns import (
     F8,
     JobRow,
 )
-from collections.abc import Mapping
-from typing import Any
-
 from fairlead.policy.base import QueuePolicy
 from fairlead.policy.forecast import FORECAST_PARAMETERS
 

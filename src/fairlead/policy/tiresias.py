@@ -8,14 +8,14 @@ waited for knob × the time it ran returns to the first queue and its service co
 
 from __future__ import annotations
 
-from fairlead.kernels.columns import (
-    F8,
-    JobRow,
-)
 import math
 from collections.abc import Mapping
 from typing import Any
 
+from fairlead.kernels.columns import (
+    F8,
+    JobRow,
+)
 from fairlead.kernels.jit import compiled
 from fairlead.model.errors import InputError
 from fairlead.policy.base import History, QueuePolicy

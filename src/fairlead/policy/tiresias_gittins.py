@@ -7,15 +7,15 @@ start. The index changes with every second of service, so ranks are taken anew a
 
 from __future__ import annotations
 
-from fairlead.kernels.columns import (
-    F8,
-    JobRow,
-)
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from fairlead.kernels.columns import (
+    F8,
+    JobRow,
+)
 from fairlead.policy.base import History, QueuePolicy
 from fairlead.policy.tiresias import Tiresias, queue_of
 

@@ -7,13 +7,13 @@ below its guarantee gets them back, by suspending jobs of tenants above theirs, 
 
 from __future__ import annotations
 
+import math
+
 from fairlead.kernels.columns import (
     F8,
     JobRow,
     TenantRow,
 )
-import math
-
 from fairlead.policy.base import QueuePolicy
 
 

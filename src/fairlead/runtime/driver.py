@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
+from fairlead.core.plugs import Plugged
+from fairlead.kernels import parts
 from fairlead.kernels.columns import (
     COMPILED_PLANNER,
-    Desk,
     ENDED,
     G_LIVE,
     G_NEED_IDS,
@@ -17,12 +21,8 @@ from fairlead.kernels.columns import (
     Q_LEARN,
     R_NODES_FAIL,
     WAKE,
+    Desk,
 )
-import math
-from collections.abc import Callable
-
-from fairlead.core.plugs import Plugged
-from fairlead.kernels import parts
 from fairlead.kernels.loop import compiled_loop
 from fairlead.runtime.planning import consult, illegal
 from fairlead.state.rules import Traits

@@ -10,9 +10,18 @@ twin that looks ahead.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fairlead.core.feasible import judge_classes
+from fairlead.core.plugs import Plugged, parse_choice, plug_in
+from fairlead.kernels import parts
 from fairlead.kernels.columns import (
-    COMPILED_PLANNER,
     C_REASON,
+    COMPILED_PLANNER,
     ENDED,
     G_EVENTS,
     G_LIVE,
@@ -41,24 +50,15 @@ from fairlead.kernels.columns import (
     Q_QUANTUM,
     Q_RANKS_AT,
     Q_WAKE,
-    RUNNING,
     R_LIVE,
     R_PLANNED,
     R_PREEMPTS,
+    RUNNING,
     T_AT,
     T_USE,
     WAITING,
     WITHDRAWN,
 )
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
-
-from fairlead.core.feasible import judge_classes
-from fairlead.core.plugs import Plugged, parse_choice, plug_in
-from fairlead.kernels import parts
 from fairlead.kernels.events import END, WAKE_UP, code_of, push_event
 from fairlead.kernels.live import ADMIT, ADMIT_ALL, CLOSE, OPEN, REQUEUE, WITHDRAW
 from fairlead.model.cluster import ClusterSpec

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from fairlead.kernels.columns import (
-    I4,
-    RUNNING,
-    WAITING,
-    WHOLE,
-)
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from fairlead.kernels.columns import (
+    I4,
+    WHOLE,
+)
 from fairlead.model.cluster import ClusterSpec
 from fairlead.state.cluster import gpu_types
 from fairlead.state.jobs import NO_SUCH_TYPE, JobInput

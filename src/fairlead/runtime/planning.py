@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+
+import numpy as np
+
+from fairlead.core.plugs import Plugged
+from fairlead.kernels import parts
 from fairlead.kernels.columns import (
     C_HALF,
     C_OTHER,
     C_SHAPE,
     C_TENANT,
-    Desk,
     G_EVENTS,
     G_NEXT,
     G_STALE,
@@ -24,30 +30,24 @@ from fairlead.kernels.columns import (
     N_UP,
     Q_NOW,
     Q_WAKE,
-    RUNNING,
     R_DEMANDS,
     R_QUOTAS,
     R_RESHAPES,
+    RUNNING,
     S_CPU,
     S_GPUS,
     S_MEM,
     S_MILLI,
     S_TYPE,
+    T_HELD,
+    T_QUOTA,
     TODO_CLASS,
     TODO_IDS,
     TODO_JOB,
-    T_HELD,
-    T_QUOTA,
     U_NODE,
     WAITING,
+    Desk,
 )
-import math
-from collections import Counter
-
-import numpy as np
-
-from fairlead.core.plugs import Plugged
-from fairlead.kernels import parts
 from fairlead.kernels.events import WAKE_UP, code_of, push_event
 from fairlead.kernels.nodes import part
 from fairlead.model.plan import Action, ActionKind, Plan

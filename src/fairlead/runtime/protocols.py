@@ -7,9 +7,6 @@ what became of them in reports; what it was told and what it reported is in the 
 
 from __future__ import annotations
 
-from fairlead.kernels.columns import (
-    ENDED,
-)
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum

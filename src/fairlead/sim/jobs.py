@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from fairlead.kernels.columns import (
     F8,
     I4,
     WHOLE,
 )
-import numpy as np
-
 from fairlead.model.cluster import ClusterSpec
 from fairlead.policy.forecast import Labels
 from fairlead.sim.profiles import Profiles

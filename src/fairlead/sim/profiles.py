@@ -3,15 +3,15 @@ what they use of a GPU. Without it all rates are 1 on what a job asked for, and 
 
 from __future__ import annotations
 
-from fairlead.kernels.columns import (
-    F8,
-    I4,
-)
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from fairlead.kernels.columns import (
+    F8,
+    I4,
+)
 from fairlead.model.cluster import ClusterSpec
 from fairlead.state.cluster import gpu_types
 from fairlead.state.rules import Rates

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fairlead.core.feasible import judge_classes
+from fairlead.core.plugs import Plugged, parse_choice, plug_in
 from fairlead.kernels.columns import (
     DONE,
     F8,
@@ -22,18 +31,9 @@ from fairlead.kernels.columns import (
     K_PREEMPTS,
     K_STARTS,
     K_STATE,
-    REFUSED,
     R_RESHAPES,
+    REFUSED,
 )
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
-
-from fairlead.core.feasible import judge_classes
-from fairlead.core.plugs import Plugged, parse_choice, plug_in
 from fairlead.kernels.loop import compiled_loop
 from fairlead.model.cluster import ClusterSpec
 from fairlead.policy.base import History

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
 from fairlead.kernels.columns import (
     C_ACTIVE,
     C_LIST,
@@ -41,13 +46,12 @@ from fairlead.kernels.columns import (
     N_TYPE,
     N_UP,
     N_WORD0,
-    PENDING,
     P_BITS,
     P_COUNT,
     P_FREE,
     P_NODES,
     P_STRIDE,
-    RUNNING,
+    PENDING,
     R_DEMANDS,
     R_GROUPED,
     R_LISTED,
@@ -57,6 +61,7 @@ from fairlead.kernels.columns import (
     R_QUOTAS,
     R_RESHAPES,
     R_SHARES,
+    RUNNING,
     S_CPU,
     S_GPUS,
     S_MEM,
@@ -66,10 +71,10 @@ from fairlead.kernels.columns import (
     T_HELD,
     T_MEM,
     T_QUOTA,
-    UNLIMITED,
     U_FREE,
     U_JOB,
     U_NODE,
+    UNLIMITED,
     WAITING,
     WHOLE,
     WITHDRAWN,
@@ -77,11 +82,6 @@ from fairlead.kernels.columns import (
     X_LEVEL,
     X_ORDER,
 )
-from collections import Counter
-from collections.abc import Iterator
-
-import numpy as np
-
 from fairlead.kernels.events import END
 from fairlead.kernels.lanes import next_in_lane, worst_of
 from fairlead.state.state import State

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
+from fairlead.kernels.bits import add, words
 from fairlead.kernels.columns import (
-    Cluster,
     I8,
-    NODE_COLUMNS,
     N_CAP,
     N_CPU,
     N_CPU_CAP,
@@ -18,7 +21,7 @@ from fairlead.kernels.columns import (
     N_TYPE,
     N_UP,
     N_WORD0,
-    POOL_COLUMNS,
+    NODE_COLUMNS,
     P_BITS,
     P_CAP,
     P_COUNT,
@@ -27,6 +30,7 @@ from fairlead.kernels.columns import (
     P_NODES,
     P_STRIDE,
     P_TYPE,
+    POOL_COLUMNS,
     S_CPU,
     S_GPUS,
     S_MATTERS,
@@ -36,18 +40,14 @@ from fairlead.kernels.columns import (
     S_PLAIN,
     S_SUMS,
     S_TYPE,
-    UNLIMITED,
     U_FREE,
     U_JOB,
     U_NODE,
     U_SEATS,
+    UNLIMITED,
     WHOLE,
+    Cluster,
 )
-from collections.abc import Sequence
-
-import numpy as np
-
-from fairlead.kernels.bits import add, words
 from fairlead.model.cluster import ClusterSpec
 
 

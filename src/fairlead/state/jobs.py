@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
 from fairlead.kernels.columns import (
     F8,
     I4,
     I8,
-    SHAPE_COLUMNS,
     S_COUNT,
     S_CPU,
     S_EFFICIENCY,
@@ -15,14 +20,9 @@ from fairlead.kernels.columns import (
     S_MILLI,
     S_SKEW,
     S_TYPE,
+    SHAPE_COLUMNS,
     WHOLE,
 )
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
-
 
 #: a GPU type that the cluster does not have: no node's type equals it
 NO_SUCH_TYPE = 1 << 20

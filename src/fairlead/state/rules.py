@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from fairlead.kernels.columns import (
-    F8,
-)
 from dataclasses import dataclass, field
 
 import numpy as np
+
+from fairlead.kernels.columns import (
+    F8,
+)
 
 
 @dataclass(frozen=True)

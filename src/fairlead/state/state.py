@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
 from fairlead.kernels.columns import (
-    CLASS_COLUMNS,
     C_ACTIVE,
     C_HALF,
     C_LEAST,
@@ -12,16 +18,15 @@ from fairlead.kernels.columns import (
     C_ROOT,
     C_SHAPE,
     C_TENANT,
-    Cluster,
+    CLASS_COLUMNS,
     F8,
     G_IDS,
     G_LIVE,
     G_ROWS,
-    JOB_FLOATS,
-    JOB_INTS,
     J_ESTIMATE,
     J_GIB,
-    Jobs,
+    JOB_FLOATS,
+    JOB_INTS,
     K_ALLOC,
     K_CLASS,
     K_LEAST,
@@ -32,9 +37,8 @@ from fairlead.kernels.columns import (
     K_PROFILE,
     K_STATE,
     LIMITS,
-    Log,
-    NEVER,
     N_ROOM,
+    NEVER,
     Q_CHECKPOINT,
     Q_FAILURES,
     Q_HALF_LIFE,
@@ -47,11 +51,6 @@ from fairlead.kernels.columns import (
     Q_RESUME_PER_GIB,
     Q_START_COST,
     Q_TOTALS,
-    Queue,
-    RULES,
-    RUNNING,
-    RUN_FLOATS,
-    RUN_INTS,
     R_BORROWS,
     R_CHANGES,
     R_DEMANDS,
@@ -75,30 +74,31 @@ from fairlead.kernels.columns import (
     R_RETRIES,
     R_RISES,
     R_SCALES,
-    R_SEATS,
     R_SEAT_COUNT,
+    R_SEATS,
     R_SEED,
     R_SHARES,
     R_SPANS,
     R_STRICT,
     R_TIMERS,
     R_USE,
+    RULES,
+    RUN_FLOATS,
+    RUN_INTS,
+    RUNNING,
     S_GPUS,
-    TENANT_COLUMNS,
     T_GUARANTEE,
     T_HEAD,
     T_QUOTA,
     T_WEIGHT,
+    TENANT_COLUMNS,
     U_SEATS,
     WHOLE,
+    Cluster,
+    Jobs,
+    Log,
+    Queue,
 )
-import hashlib
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
-
 from fairlead.kernels.events import NODE_DOWN, NODE_UP, code_of, push_event
 from fairlead.kernels.failures import draw_turn
 from fairlead.model.cluster import ClusterSpec

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+
 from fairlead.kernels.columns import (
     DONE,
     GIVEN_UP,
@@ -11,9 +14,6 @@ from fairlead.kernels.columns import (
     WAITING,
     WITHDRAWN,
 )
-from collections.abc import Mapping, Sequence
-from enum import IntEnum
-
 from fairlead.model.event import EventKind
 
 

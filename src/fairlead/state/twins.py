@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
+
 from fairlead.kernels.columns import (
     I4,
     I8,
@@ -12,10 +16,6 @@ from fairlead.kernels.columns import (
     S_MILLI,
     WHOLE,
 )
-from dataclasses import dataclass
-
-import numpy as np
-
 from fairlead.kernels.nodes import part
 from fairlead.state.jobs import JobInput, Layout
 

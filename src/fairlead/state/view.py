@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from fairlead.kernels.columns import (
     C_SHAPE,
     C_TENANT,
-    Cluster,
     G_NEXT,
     G_ROWS,
-    Jobs,
     K_CLASS,
     K_LEAST,
     K_MOST,
@@ -22,10 +23,9 @@ from fairlead.kernels.columns import (
     N_TYPE,
     N_UP,
     N_WORD0,
-    Queue,
-    RUNNING,
     R_QUOTAS,
     R_SHARES,
+    RUNNING,
     S_CPU,
     S_GPUS,
     S_MEM,
@@ -37,10 +37,10 @@ from fairlead.kernels.columns import (
     U_NODE,
     WAITING,
     WHOLE,
+    Cluster,
+    Jobs,
+    Queue,
 )
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 from fairlead.kernels.ranks import job_row
 from fairlead.model.cluster import ClusterSpec
 from fairlead.state.state import State

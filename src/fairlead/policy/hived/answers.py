@@ -32,10 +32,15 @@ def of_allocated(group: Group, pod: Pod) -> Bind:
     if not free:
         count = group.counts.get(pod.gpus, 0)
         raise UserError(f"[{pod.name}]: group {group.name!r} has only {count} pods of {pod.gpus} GPUs")
+    return of_pod(group, pod, free[0])
+
+
+def of_pod(group: Group, pod: Pod, number: int) -> Bind:
+    """Where the number-th pod of its size is, of a group that has its places."""
     if group.places:  # as it was started: the cluster may have changed since
-        place = group.places[pod.gpus][free[0]]
+        place = group.places[pod.gpus][number]
         return Bind(place.node, place.gpus, group.chain, group.places)
-    return _bind(pod, group.physical, group.virtual, free[0])
+    return _bind(pod, group.physical, group.virtual, number)
 
 
 def _bind(pod: Pod, physical: Physical, virtual: Virtual | None, number: int) -> Bind:

@@ -97,7 +97,7 @@ def _slot(x: I8, j: Jobs, i: int, kind: int) -> int:
     if x[kind + K_PRIO] < 0:
         return OPPORTUNIST
     levels = x[H_LEVEL_SLOTS]
-    return x[kind + K_PRIO] * levels + levels - 1 - min(int64(j.ints[K_LEVEL, i]), levels - 1)
+    return x[kind + K_PRIO] * levels + levels - 1 - max(0, min(int64(j.ints[K_LEVEL, i]), levels - 1))
 
 
 @hot

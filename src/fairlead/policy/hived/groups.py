@@ -107,9 +107,9 @@ class Group:
     vc: str
     priority: int
     lazy: bool
-    ignore_suggested: bool
     counts: dict[int, int]
     state: GroupState
+    like: Pod  #: one of its pods
     physical: PhysicalPlacement = field(default_factory=dict)
     virtual: VirtualPlacement | None = None  #: None: opportunistic, or lazily preempted
     pods: dict[int, list[tuple[str, str] | None]] = field(default_factory=dict)  #: (pod, node) by GPUs of a pod
@@ -143,9 +143,9 @@ def new_group(pod: Pod, state: GroupState) -> Group:
         vc=pod.vc,
         priority=pod.priority,
         lazy=pod.lazy,
-        ignore_suggested=pod.ignore_suggested,
         counts=counts,
         state=state,
+        like=pod,
         physical={size: [[None] * size for _ in range(pods)] for size, pods in counts.items()},
         virtual={size: [[None] * size for _ in range(pods)] for size, pods in counts.items()},
         pods={size: [None] * pods for size, pods in counts.items()},

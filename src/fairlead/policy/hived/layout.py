@@ -183,7 +183,11 @@ class Layout:
             for cell in cells
         ]
         first = [gpus[number] for number in range(len(gpus))]
-        self.cells = [*first, *(cell for cell in physical if cell.level > 1), *virtual]
+        self.cells: list[PhysicalCell | VirtualCell] = [
+            *first,
+            *(cell for cell in physical if cell.level > 1),
+            *virtual,
+        ]
         self.number = {cell: i for i, cell in enumerate(self.cells)}
 
     def _file_levels(self) -> None:

@@ -379,7 +379,7 @@ def _touch_bound(t: Table, x: I8, cell: int) -> None:
 @inner
 def set_bad(t: Table, x: I8, gpu: int) -> None:
     """A GPU, and every cell around it: the outermost is dealt with first."""
-    stack, count, cell = x[H_STACK], 0, gpu
+    count, cell = 0, gpu
     while cell >= 0 and t[cell, X_BAD] == 0:
         change_health(t, x, cell, 1)
         _touch_bound(t, x, cell)

@@ -57,7 +57,7 @@ class Setup:
         """What HiveD sees of a job that the order has put into this level."""
         if one.priority < 0:
             return OPPORTUNISTIC
-        return one.priority * self.levels + self.levels - 1 - min(level, self.levels - 1)
+        return one.priority * self.levels + self.levels - 1 - max(0, min(level, self.levels - 1))
 
 
 def order_of(values: Mapping[str, Any]) -> type[QueuePolicy]:
@@ -95,7 +95,7 @@ def refusals(setup: Setup) -> dict[int, Reason]:
             # as the placer goes about it: nodes come before smaller cells, and it never goes back
             fits = fits or nodes >= whole + (rest > 0) or (whole == 0 and any(size >= rest for size in sizes))
         if not fits:
-            found[one.number] = Reason.OVER_QUOTA
+            found[one.number] = Reason.OVER_CELLS
     return found
 
 
@@ -111,7 +111,11 @@ def _owners(view: View, vcs: str) -> CellsSpec:
             "there is no such way to divide a cluster", column="vcs", value=vcs, accepts="file, even or demand"
         )
     shares: dict[str, int] = {}
-    if vcs != "file":
+    nothing_said = not spec.virtual and not cluster.tenants
+    if vcs != "file" or nothing_said:
+        if not nothing_said:
+            what = "the cluster says itself what its tenants own"
+            raise InputError(what, column="vcs", value=vcs, accepts="file, or a cluster without tenants")
         weights = _demand(view) if vcs == "demand" else (1.0,) * len(names)
         shares = even_shares(names, weights, cluster)
     spec = owned_cells(cluster, shares, spec)
