@@ -17,7 +17,7 @@ import pytest
 from fairlead.cli.reproduce import markdown
 from fairlead.model.cluster import parse_cluster_shape
 from fairlead.model.errors import InputError
-from fairlead.sim.claims import CLAIMS, Ask, Figure, Result, claim_1, claim_22
+from fairlead.sim.claims import CLAIMS, Ask, Figure, Result, claim_1, claim_14, claim_22
 from fairlead.sim.claims.result import over_seeds
 from fairlead.sim.claims.workloads import TESTBED, synthetic_480
 from fairlead.sim.run import simulate
@@ -32,6 +32,8 @@ DOCUMENT = ROOT / "docs" / "reproduce.md"
 PAGES = sorted((ROOT / "docs" / "schedulers").glob("*.md"))
 #: those that need no data and run in a second or two
 QUICK = (1, 3, 6)
+#: those that hold or do not
+EXACT = (1, 13, 14)
 TINY = Ask(seeds=2, jobs=240)
 
 
@@ -163,7 +165,7 @@ def test_the_claims_on_pai_say_which_data(claim: int) -> None:
 
 def check_shape(result: Result, claim: int) -> None:
     assert result.claim == claim
-    assert (result.holds is None) == (claim != 1)
+    assert (result.holds is None) == (claim not in EXACT)
     assert result.title
     assert result.setting
     assert result.differs.endswith(".")
@@ -210,3 +212,23 @@ def test_the_command_prints_text_yaml_and_markdown() -> None:
 def test_a_claim_that_is_not_there_is_wrong_usage() -> None:
     known = ", ".join(map(str, CLAIMS))
     assert f"there is no such claim; got 99; expected {known}" in reproduce("99", code=2)
+
+
+@pytest.mark.parametrize("data", [None, DATA])
+def test_with_cells_nobody_waits_longer_than_in_a_cluster_of_his_own(data: Path | None) -> None:
+    if data is not None and not data.is_dir():
+        pytest.skip("the public traces are not here")
+    given = claim_14.tenants(Ask(data=data, jobs=3000))
+    for order in ("fifo-backfill", "sjf", "tiresias"):
+        assert claim_14.excess(given, f"hived:order={order}") == claim_14.Excess(0.0, 0.0, 0)
+
+
+def test_with_quotas_somebody_does() -> None:
+    given = claim_14.tenants(Ask(jobs=8000))
+    assert claim_14.excess(given, "fifo-backfill").worst_job > 10.0
+
+
+def test_the_tenants_of_claim_14_have_all_nodes_between_them() -> None:
+    given = claim_14.tenants(Ask(jobs=1000))
+    assert sum(given.gpus.values()) == given.cluster.gpus
+    assert sum(len(given.of(number)[0]) for number in range(len(given.names))) == len(given.trace)

@@ -18,7 +18,7 @@ from fairlead.model.event import EventKind
 from fairlead.model.reason import Reason
 from fairlead.placement.base import Placer
 from fairlead.placement.registry import placers
-from fairlead.policy.base import Planner, QueuePolicy
+from fairlead.policy.base import CompiledPlanner, Planner, QueuePolicy
 from fairlead.policy.registry import policies
 from fairlead.state.transitions import JobState
 
@@ -147,7 +147,7 @@ def test_every_policy_and_placer_says_in_one_line_what_it_does(kind: str) -> Non
     for path in files_of(kind):
         module = ".".join(("fairlead", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
         for value in vars(import_module(module)).values():
-            is_plug = isinstance(value, type) and issubclass(value, QueuePolicy | Planner | Placer)
+            is_plug = isinstance(value, type) and issubclass(value, QueuePolicy | Planner | CompiledPlanner | Placer)
             if is_plug and value.__module__ == module and path.stem != "base":
                 found += 1
                 says = value.__doc__ or ""

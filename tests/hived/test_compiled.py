@@ -77,7 +77,7 @@ def test_every_rule_of_cells_holds_after_every_step(monkeypatch: pytest.MonkeyPa
 
         return step
 
-    for name in ("claim", "settle", "end", "set_priority", "set_bad_node", "set_healthy_node"):
+    for name in ("claim", "settle", "end", "set_priority"):
         monkeypatch.setattr(Hived, name, watched(name))
     for seed in range(40):
         trace, cluster, options = random_run(seed)

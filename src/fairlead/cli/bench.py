@@ -32,6 +32,8 @@ JOBS, QUICK_JOBS = 1_000_000, 100_000
 NODES, GPUS_PER_NODE, LOAD = 800, 8, 0.92
 #: the least ratio to the yardstick
 POLICIES = {"fifo-backfill": 0.5, "sjf": 0.5, "srtf": 0.1, "las": 0.1, "tiresias": 0.1}
+#: cells, divided among the workload's twelve tenants by what they ask for
+CELLS, CELLS_BAR = "hived:vcs=demand,order=fifo-backfill", 0.01
 #: at most so many times the time for ten times the jobs, ten times the nodes, and per event for ten times the queue
 TENFOLD_JOBS, TENFOLD_NODES, TENFOLD_QUEUE = 13.0, 2.0, 1.5
 MEMORY_GIB, SMALL_RUN_S, COMPILE_S = 1.5, 2.0, 30.0
@@ -73,7 +75,9 @@ def register(app: typer.Typer) -> None:
 def bench(
     cases: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[CASE]...", help="speed, jobs, nodes, queue, memory, start, compile; all without any."),
+        typer.Argument(
+            metavar="[CASE]...", help="speed, jobs, nodes, queue, hived, memory, start, compile; all without any."
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A hundred thousand jobs, and no compiling.")] = False,
     output: OutputOption = Output.table,
@@ -179,29 +183,47 @@ def _run(trace: Trace, nodes: int, policy: str) -> Done:
 
 def speed(run: Bench) -> Iterator[Row]:
     for policy, bar in POLICIES.items():
-        took = run.philly_run(policy, run.jobs, NODES)
-        jobs_per_s = run.jobs / took.wall_s
-        detail = f"{took.wall_s:.3g} s, {jobs_per_s:,.0f} jobs/s by {took.rounds_per_s:,.0f} rounds/s"
-        case = f"{policy}, {run.jobs:,} jobs on {NODES}x{GPUS_PER_NODE}"
-        yield Row(case, jobs_per_s / took.rounds_per_s, "of the yardstick", bar, at_least=True, detail=detail)
+        yield _speed(run, policy, bar)
+
+
+def _speed(run: Bench, policy: str, bar: float) -> Row:
+    took = run.philly_run(policy, run.jobs, NODES)
+    jobs_per_s = run.jobs / took.wall_s
+    detail = f"{took.wall_s:.3g} s, {jobs_per_s:,.0f} jobs/s by {took.rounds_per_s:,.0f} rounds/s"
+    case = f"{policy}, {run.jobs:,} jobs on {NODES}x{GPUS_PER_NODE}"
+    return Row(case, jobs_per_s / took.rounds_per_s, "of the yardstick", bar, at_least=True, detail=detail)
 
 
 def more_jobs(run: Bench) -> Iterator[Row]:
-    few = run.jobs // 10
     for policy in POLICIES:
-        one, ten = run.philly_run(policy, few, NODES), run.philly_run(policy, run.jobs, NODES)
-        yield _times(f"{policy}, {few:,} to {run.jobs:,} jobs", one, ten, TENFOLD_JOBS)
+        yield _more_jobs(run, policy)
+
+
+def _more_jobs(run: Bench, policy: str) -> Row:
+    few = run.jobs // 10
+    one, ten = run.philly_run(policy, few, NODES), run.philly_run(policy, run.jobs, NODES)
+    return _times(f"{policy}, {few:,} to {run.jobs:,} jobs", one, ten, TENFOLD_JOBS)
 
 
 def more_nodes(run: Bench) -> Iterator[Row]:
     """With the same jobs, and per job with ten times the jobs: these come as long as on the small cluster, so that both
     fill up alike."""
     for policy in POLICIES:
-        few, many = (run.philly_run(policy, jobs, NODES) for jobs in (run.jobs // 10, run.jobs))
-        wide = run.philly_run(policy, run.jobs, 10 * NODES)
-        case = f"{policy}, {NODES:,} to {10 * NODES:,} nodes"
-        yield _times(case, many, wide, TENFOLD_NODES)
-        yield _times(f"{case}, per job, over the same days", few, wide, TENFOLD_NODES, per=10)
+        yield from _more_nodes(run, policy)
+
+
+def _more_nodes(run: Bench, policy: str) -> Iterator[Row]:
+    few, many = (run.philly_run(policy, jobs, NODES) for jobs in (run.jobs // 10, run.jobs))
+    wide = run.philly_run(policy, run.jobs, 10 * NODES)
+    case = f"{policy}, {NODES:,} to {10 * NODES:,} nodes"
+    yield _times(case, many, wide, TENFOLD_NODES)
+    yield _times(f"{case}, per job, over the same days", few, wide, TENFOLD_NODES, per=10)
+
+
+def cells(run: Bench) -> Iterator[Row]:
+    yield _speed(run, CELLS, CELLS_BAR)
+    yield _more_jobs(run, CELLS)
+    yield from _more_nodes(run, CELLS)
 
 
 def _times(case: str, one: Timed, ten: Timed, bar: float, per: int = 1) -> Row:
@@ -303,6 +325,7 @@ CASES: dict[str, Callable[[Bench], Iterator[Row]]] = {
     "jobs": more_jobs,
     "nodes": more_nodes,
     "queue": longer_queue,
+    "hived": cells,
     "memory": memory,
     "start": start,
     "compile": first_compile,

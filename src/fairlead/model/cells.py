@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from fairlead.model.errors import InputError
 
@@ -109,6 +110,22 @@ class CellsSpec:
     def pinned_cells(self) -> dict[str, tuple[str, PhysicalCellSpec]]:
         """By pinned id: the chain and the cell."""
         return {cell.pinned: (top.kind, cell) for top in self.physical for cell in top.walk() if cell.pinned}
+
+
+def cells_from(data: Mapping[str, Any]) -> CellsSpec:
+    """Cells that were written down with dataclasses.asdict."""
+
+    def cell(one: Mapping[str, Any]) -> PhysicalCellSpec:
+        return PhysicalCellSpec(**{**one, "children": tuple(map(cell, one["children"]))})
+
+    return CellsSpec(
+        types={name: CellType(**one) for name, one in data["types"].items()},
+        physical=tuple(map(cell, data["physical"])),
+        virtual={
+            name: VirtualClusterSpec(name, tuple(CellQuota(**quota) for quota in one["cells"]), tuple(one["pinned"]))
+            for name, one in data["virtual"].items()
+        },
+    )
 
 
 def check_cells(spec: CellsSpec) -> None:

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fairlead.model.cells import cells_from
 from fairlead.model.cluster import ClusterSpec, NodeSpec, TenantSpec
 from fairlead.model.errors import InputError
 from fairlead.model.event import EventKind
@@ -102,6 +103,7 @@ def _cluster(data: dict[str, Any]) -> ClusterSpec:
         levels=tuple(data["levels"]),
         tenants={name: TenantSpec(**tenant) for name, tenant in data["tenants"].items()},
         speeds=data["speeds"],
+        cells=None if data.get("cells") is None else cells_from(data["cells"]),
     )
 
 

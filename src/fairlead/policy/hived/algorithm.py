@@ -214,8 +214,6 @@ class Hived(Holdings):
 
 def check_pod(pod: Pod) -> None:
     """Raise UserError for what no cluster could do."""
-    if not pod.vc:
-        raise UserError(f"[{pod.name}]: it names no virtual cluster")
     if not OPPORTUNISTIC <= pod.priority <= HIGHEST_GUARANTEED:
         raise UserError(f"[{pod.name}]: priority {pod.priority} is not within {OPPORTUNISTIC} to {HIGHEST_GUARANTEED}")
     if pod.gpus <= 0 or any(pods <= 0 or gpus <= 0 for pods, gpus in pod.members):

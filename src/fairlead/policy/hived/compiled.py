@@ -43,6 +43,7 @@ from fairlead.policy.hived.tables import (
     CH_NUMBER,
     CH_VIEW,
     CLASS_SIZE,
+    H_BAD_NODES,
     H_BROKEN,
     H_CHAIN_COUNT,
     H_CLASSES,
@@ -101,8 +102,19 @@ def _slot(x: I8, j: Jobs, i: int, kind: int) -> int:
 
 
 @hot
+def _unblock_all(x: I8) -> None:
+    x[H_EPOCH] += 1
+    for vc in range(x[H_VC_COUNT]):
+        x[x[H_VCS] + vc * VC_SIZE + VC_EPOCH] += 1
+
+
+@hot
 def _unblock(x: I8, kind: int) -> None:
-    """Something of a job of this class is free."""
+    """Something of a job of this class is free: its virtual cluster's jobs may fit, and everybody's opportunistic ones; with
+    bad nodes about, anybody's."""
+    if x[H_BAD_NODES] > 0:
+        _unblock_all(x)
+        return
     if x[kind + K_PRIO] >= 0:
         x[x[H_VCS] + x[kind + K_VC] * VC_SIZE + VC_EPOCH] += 1
     x[H_EPOCH] += 1
@@ -126,14 +138,13 @@ def _end(t: Table, x: I8, j: Jobs, i: int) -> None:
 @inner
 def _node_turns(t: Table, x: I8, node: int, bad: bool) -> None:
     first, count = x[x[H_NODES] + 2 * node], x[x[H_NODES] + 2 * node + 1]
+    x[H_BAD_NODES] += 1 if bad else -1
     for g in range(first, first + count):
         if bad:
             set_bad(t, x, x[g])
         else:
             set_healthy(t, x, x[g])
-    x[H_EPOCH] += 1
-    for vc in range(x[H_VC_COUNT]):
-        x[x[H_VCS] + vc * VC_SIZE + VC_EPOCH] += 1
+    _unblock_all(x)
 
 
 @inner

@@ -39,6 +39,7 @@ class HivedExact(Planner):
         super().__init__(values)
         self.row = 0  #: rows of the journal that were seen
         self.running: dict[int, Group] = {}
+        self.bad: set[int] = set()  #: nodes
         #: classes that did not fit at this priority, and nothing has changed for them since
         self.blocked: dict[int, int] = {}
 
@@ -50,12 +51,13 @@ class HivedExact(Planner):
         self.setup = set_up(view, self.values)
         self.classes = {one.number: one for one in self.setup.classes}
         self.hived = Hived(self.setup.spec)
-        self.names = {}
-        nodes = {node.name: number for number, node in enumerate(view.cluster.nodes)}
-        for top in self.setup.spec.physical:
-            for cell in top.walk():
-                if cell.machine:
-                    self.names[nodes[cell.machine]] = cell.name
+        machines = {node.name: number for number, node in enumerate(view.cluster.nodes)}
+        addresses = {cell.address: cell for top in self.setup.spec.physical for cell in top.walk() if cell.machine}
+        self.gpus_of = {
+            machines[addresses[node.address].machine]: node.leaves()
+            for chain in self.hived.chains.values()
+            for node in chain.all[chain.node_level]
+        }
         return refusals(self.setup)
 
     def plan(self, view: View, now: float) -> Plan:
@@ -74,10 +76,14 @@ class HivedExact(Planner):
             if kind in _ENDS:
                 self._end(view, subject)
             elif kind == EventKind.NODE_DOWN:
-                self.hived.set_bad_node(self.names[subject])
+                self.bad.add(subject)
+                for gpu in self.gpus_of.get(subject, ()):
+                    self.hived.ledger.set_bad(gpu)
                 self.blocked.clear()
             elif kind == EventKind.NODE_UP:
-                self.hived.set_healthy_node(self.names[subject])
+                self.bad.remove(subject)
+                for gpu in self.gpus_of.get(subject, ()):
+                    self.hived.ledger.set_healthy(gpu)
                 self.blocked.clear()
         for job, group in self.running.items():
             priority = self._priority(view, job)
@@ -91,7 +97,10 @@ class HivedExact(Planner):
         self._unblock(group)
 
     def _unblock(self, group: Group) -> None:
-        """Something of this group's is free: its virtual cluster's jobs may fit, and everybody's opportunistic ones."""
+        """Something of this group's is free: its virtual cluster's jobs may fit, and everybody's opportunistic ones; with bad
+        nodes about, anybody's, since healthy ones are what they lack."""
+        if self.bad:
+            self.blocked.clear()
         for number in list(self.blocked):
             one = self.classes[number]
             if one.priority < 0 or (group.priority >= 0 and one.vc == group.vc):

@@ -311,16 +311,19 @@ class Layout:
             row[K_CHAIN0] = self.lists.put([self.chains_at + numbers[chain] * CHAIN_SIZE for chain in one.chains])
         self.header[H_CLASSES] = self.lists.put(records.ravel())
 
-    def _file_nodes(self, nodes: Sequence[str]) -> None:
-        """By machine, the GPUs of the node of that name, in the order of the cells."""
-        names = {cell.machine: cell.name for top in self.setup.spec.physical for cell in top.walk() if cell.machine}
-        by_name: dict[str, list[int]] = {}
-        for chain in self.chains:
-            for gpu in chain.all[1]:
-                by_name.setdefault(gpu.nodes[0], []).append(self.number[gpu])
+    def _file_nodes(self, machines: Sequence[str]) -> None:
+        """By machine, its GPUs, in the order of the cells."""
+        machine = {
+            cell.address: cell.machine for top in self.setup.spec.physical for cell in top.walk() if cell.machine
+        }
+        found = {
+            machine[node.address]: [self.number[gpu] for gpu in node.leaves()]
+            for chain in self.chains
+            for node in chain.all[chain.node_level]
+        }
         table = []
-        for machine in nodes:
-            gpus = by_name.get(names.get(machine, ""), [])
+        for name in machines:
+            gpus = found.get(name, [])
             table += [self.lists.put(gpus), len(gpus)]
         self.header[H_NODES] = self.lists.put(table)
 

@@ -124,11 +124,12 @@ def measure(ask: Ask) -> Result:
 
 
 _DIFFERS = (
-    "The paper's two months of 2,232 GPUs are the same cluster but not the same jobs, and how loaded its tenants were is not"
-    " given; ours is sized so that tenants queue at times. Its three schedulers were YARN-CS, Gandiva and Tiresias; Gandiva"
+    "The paper's two months on 2,232 GPUs were not released, and how loaded its tenants were is not given; the public trace"
+    " is of the same clusters, and ours is sized so that tenants queue at times. Its three schedulers were YARN-CS, Gandiva and Tiresias; Gandiva"
     " shares GPUs and is not run here, shortest-first stands in its place. Under a quota the worst-off tenant's mean wait"
     " grows by about as much as the paper's 1,000 minutes in order of submission, less under the two that let short jobs go"
-    " first; other tenants gain what it loses, since their jobs find room that would not be theirs. With cells every job"
+    " first; under tiresias part of it is preemption, which asks for ranks and not for tenants. Other tenants gain what it"
+    " loses, since their jobs find room that would not be theirs. With cells every job"
     " starts when it would have started in its tenant's own cluster, to the second: inside a virtual cluster nothing depends"
     " on what others do. How long that wait is depends on the scheduler in the virtual cluster, not on the sharing: `hived`"
     " with order=tiresias preempts by queue only, and its waits are not those of plain `tiresias`."
