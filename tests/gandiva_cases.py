@@ -59,7 +59,9 @@ def random_gandiva(seed: int, among: Collection[str] = FEATURES, policy: str | N
         trace = replace(trace, gpu_memory_mib=memory)
         cluster = replace(cluster, nodes=tuple(replace(node, gpu_memory_mib=16384) for node in cluster.nodes))
     if policy is None:
-        switches = ",".join(f"{name}={random.choice(('true', 'true', 'false'))}" for name in ("pack", "migrate", "grow"))
+        switches = ",".join(
+            f"{name}={random.choice(('true', 'true', 'false'))}" for name in ("pack", "migrate", "grow")
+        )
         policy = f"gandiva:quantum={QUANTUM:g},idle={random.choice((0, 4, 10))},{switches}"
     return Case(trace, cluster, options, profiles, policy)
 
