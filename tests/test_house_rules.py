@@ -18,7 +18,7 @@ from fairlead.model.event import EventKind
 from fairlead.model.reason import Reason
 from fairlead.placement.base import Placer
 from fairlead.placement.registry import placers
-from fairlead.policy.base import Planner, QueuePolicy
+from fairlead.policy.base import CompiledPlanner, Planner, QueuePolicy
 from fairlead.policy.registry import policies
 from fairlead.state.transitions import JobState
 
@@ -145,9 +145,10 @@ def test_every_module_says_what_it_holds() -> None:
 def test_every_policy_and_placer_says_in_one_line_what_it_does(kind: str) -> None:
     found = 0
     for path in files_of(kind):
-        for value in vars(import_module(f"fairlead.{kind}.{path.stem}")).values():
-            is_plug = isinstance(value, type) and issubclass(value, QueuePolicy | Planner | Placer)
-            if is_plug and value.__module__ == f"fairlead.{kind}.{path.stem}" and path.stem != "base":
+        module = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__")
+        for value in vars(import_module(module)).values():
+            is_plug = isinstance(value, type) and issubclass(value, QueuePolicy | Planner | CompiledPlanner | Placer)
+            if is_plug and value.__module__ == module and path.stem != "base":
                 found += 1
                 says = value.__doc__ or ""
                 assert says, f"{value.__name__} has no docstring"

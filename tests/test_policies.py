@@ -14,7 +14,7 @@ import pytest
 from fairlead.core.plugs import parse_choice
 from fairlead.model.cluster import parse_cluster_shape
 from fairlead.model.errors import InputError
-from fairlead.policy.base import Planner, QueuePolicy, changes_of
+from fairlead.policy.base import CompiledPlanner, Planner, QueuePolicy, changes_of
 from fairlead.policy.registry import find_policy, policies
 from fairlead.sim.run import simulate
 from fairlead.workload.trace import Names, Trace
@@ -41,6 +41,8 @@ ROWS = [
     ("fair-share", "z=2 c=6 e=6 d=7 a=12 b=16"),
     ("fifo", "z=2 a=8 b=12 d=13 c=16 e=17"),
     ("fifo-backfill", "z=2 c=6 d=7 a=8 e=11 b=15"),
+    # b takes turns with z, of its size; of the others, e has the higher priority, and d takes a turn of c
+    ("gandiva:quantum=1", "z=2 b=6 e=10 a=12 d=12 c=15"),
     ("las:quantum=1", "d=4 e=7 z=8 c=11 a=13 b=14"),
     ("priority", "z=2 b=6 e=10 a=12 d=13 c=14"),
     ("priority:preempt=true", "b=5 e=9 z=10 a=12 d=13 c=14"),
@@ -150,7 +152,7 @@ def test_when_a_key_can_change_is_read_off_what_it_looks_at(key, changes: str) -
 
 
 def test_every_policy_is_a_queue_policy_or_a_planner() -> None:
-    assert all(issubclass(policy, QueuePolicy | Planner) for policy in policies().values())
+    assert all(issubclass(policy, QueuePolicy | Planner | CompiledPlanner) for policy in policies().values())
 
 
 # -- the document -------------------------------------------------------------------------------------------------------------

@@ -33,7 +33,9 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    claims: Annotated[list[int] | None, typer.Argument(metavar="[CLAIM]...", help="1 to 6; all without any.")] = None,
+    claims: Annotated[
+        list[int] | None, typer.Argument(metavar="[CLAIM]...", help="1 to 7, 11, 12; all without any.")
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Public traces; default ../shared/data beside the project, if there."),
@@ -45,7 +47,7 @@ def reproduce(
     output: Annotated[Form, typer.Option("-o", "--output", help="How to print the result.")] = Form.table,
     jobs: Annotated[int | None, typer.Option(min=32, hidden=True, help="Smaller workloads, to try it out.")] = None,
 ) -> None:
-    """Measure the Tiresias paper's claims again: the paper's figures, ours, what differs and why.
+    """Measure the papers' claims again (1 to 6 Tiresias, 7 to 12 Gandiva): their figures, ours, what differs and why.
 
     Exits with 1 if a claim that must hold exactly does not; trends are reported as they are.
     """

@@ -1,10 +1,10 @@
-"""What the Tiresias paper claims, measured again: one file per claim, each a function from `Ask` to `Result`."""
+"""What the papers claim, measured again: one file per claim, each a function from `Ask` to `Result`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fairlead.sim.claims import claim_1, claim_2, claim_3, claim_4, claim_5, claim_6
+from fairlead.sim.claims import claim_1, claim_2, claim_3, claim_4, claim_5, claim_6, claim_7, claim_11, claim_12
 from fairlead.sim.claims.result import Ask, Figure, Result
 
 #: by the number it has in the project's table of claims
@@ -15,6 +15,9 @@ CLAIMS: Mapping[int, Callable[[Ask], Result]] = {
     4: claim_4.measure,
     5: claim_5.measure,
     6: claim_6.measure,
+    7: claim_7.measure,
+    11: claim_11.measure,
+    12: claim_12.measure,
 }
 
 __all__ = ["CLAIMS", "Ask", "Figure", "Result"]

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fairlead.model.cluster import ClusterSpec
 from fairlead.record.journal import Journal
 from fairlead.record.runs import Floats, fold_runs
 from fairlead.sim.profiles import Profile, Profiles
@@ -102,12 +101,11 @@ class Progress:
             done[i] += work[at]
         return when
 
-    def used_gpu_s(self) -> float:
-        """GPU-seconds that were really used: each job's utilisation alone, times the work it did, times its GPUs."""
+    def used_gpu_s(self, until_s: float) -> float:
+        """GPU-seconds that were really used up to a moment: each job's utilisation alone × the work it did × its GPUs. A run
+        that goes on beyond it counts by its part before."""
         runs = self.runs
-        job = runs.job[self._order]
-        return float((self._use[job] * self.work_s() * runs.gpus[self._order]).sum())
-
-
-def utilization(progress: Progress, cluster: ClusterSpec, makespan_s: float) -> float:
-    return progress.used_gpu_s() / (cluster.gpus * makespan_s)
+        job, start_s, end_s = (column[self._order] for column in (runs.job, runs.start_s, runs.end_s))
+        length = np.maximum(end_s - start_s, 1e-12)
+        part = np.clip(until_s - start_s, 0.0, length) / length
+        return float((self._use[job] * self.work_s() * part * runs.gpus[self._order]).sum())
