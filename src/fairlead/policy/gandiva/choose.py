@@ -296,11 +296,10 @@ def within_quota(d: Desk, q: Queue, i: int, gpus: int) -> bool:
 
 
 @inner
-def choose(d: Desk, i: int) -> int:
-    """Pick nodes for job i by steps 1 to 4: how many GPUs it is to have there, 0 if it must queue. Below 0: on the one node
-    that is picked, others must shrink first."""
+def choose(d: Desk, i: int, gpus: int, free_only: bool) -> int:
+    """Pick nodes for so many GPUs of job i by steps 1 to 4, or 1 to 3: how many it is to have there, 0 if it must queue. Below
+    0: on the one node that is picked, others must shrink first."""
     t = d.ints
-    gpus = t[A_ASK, i]
     t[SCALARS, X_PARTS] = 0
     widest = _widest(d, i)
     if gpus <= widest:
@@ -312,7 +311,7 @@ def choose(d: Desk, i: int) -> int:
         if n >= 0:
             pick(d, n, gpus)
             return gpus
-        if t[SCALARS, X_GROWS] != 0:
+        if t[SCALARS, X_GROWS] != 0 and not free_only:
             n = can_shrink(d, i, gpus)
             if n >= 0:
                 pick(d, n, gpus)
@@ -327,6 +326,8 @@ def choose(d: Desk, i: int) -> int:
         return gpus if _noted(d) else 0
     if gpus > 1 and _spread(d, i, gpus):
         return gpus if _noted(d) else 0
+    if free_only:
+        return 0
     if gpus <= widest:
         n = least_loaded(d, i, gpus, True)
         if n < 0:

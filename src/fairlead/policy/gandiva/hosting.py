@@ -157,6 +157,24 @@ def link(d: Desk, e: int, i: int, n: int, count: int) -> None:
 
 
 @inner
+def _affinity_without(d: Desk, n: int, i: int) -> int:
+    """The affinity of node n once job i has left: the same while it hosts a job of that size, else that of the one which has
+    been there longest."""
+    t = d.ints
+    a = t[V_AFFINITY, n]
+    if affinity_of(t[A_ASK, i]) != a:
+        return a
+    left = 0
+    e = t[V_HEAD, n]
+    while e != 0:
+        left = affinity_of(t[A_ASK, t[E_JOB, e - 1]])
+        if left == a:
+            return a
+        e = t[E_NEXT, e - 1]  # the newest stands first
+    return left
+
+
+@inner
 def unlink(d: Desk, e: int) -> None:
     t = d.ints
     n, i, count = t[E_NODE, e], t[E_JOB, e], t[E_COUNT, e]
@@ -170,7 +188,7 @@ def unlink(d: Desk, e: int) -> None:
     t[V_PARTS, n] -= 1
     if t[A_STATE, i] == READY:
         t[V_READY, n] -= 1
-    change_load(d, n, -count, t[V_AFFINITY, n] if t[V_PARTS, n] != 0 else 0)
+    change_load(d, n, -count, _affinity_without(d, n, i))
     if t[SCALARS, X_DEMANDS] != 0:
         t[V_CPU_LOAD, n] -= cpu_of(d, i, count)
         t[V_MEM_LOAD, n] -= mem_of(d, i, count)
@@ -178,7 +196,7 @@ def unlink(d: Desk, e: int) -> None:
 
 
 @inner
-def host(d: Desk, i: int, gpus: int, one_would_do: bool) -> None:
+def host(d: Desk, i: int, gpus: int) -> None:
     """The nodes that choose() picked, in order of their index, are job i's home from now on; it waits there to start."""
     t, f = d.ints, d.floats
     t[A_GPUS, i] = gpus
@@ -207,7 +225,7 @@ def host(d: Desk, i: int, gpus: int, one_would_do: bool) -> None:
     t[H_HOSTED, t[A_TENANT, i]] += gpus * t[A_MILLI, i]
     if parts == 1:
         _note_elastic(d, t[E_NODE, i], i, 1)
-    elif one_would_do:
+    else:
         head = t[SCALARS, X_SPLIT]
         t[A_SPLIT_NEXT, i] = head
         t[A_SPLIT_PREV, i] = 0
@@ -218,11 +236,9 @@ def host(d: Desk, i: int, gpus: int, one_would_do: bool) -> None:
 
 @inner
 def _unsplit(d: Desk, i: int) -> None:
-    """Take job i off the list of split jobs, if it is on it."""
+    """Take job i off the list of those with parts on several nodes."""
     t = d.ints
     before, after = t[A_SPLIT_PREV, i], t[A_SPLIT_NEXT, i]
-    if before == 0 and t[SCALARS, X_SPLIT] != i + 1:
-        return
     if before != 0:
         t[A_SPLIT_NEXT, before - 1] = after
     else:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from fairlead.kernels.columns import Desk, Queue
 from fairlead.kernels.jit import inner
-from fairlead.policy.gandiva.choose import fullest, has_cpu, pick
+from fairlead.policy.gandiva.choose import choose, fullest, has_cpu, pick
 from fairlead.policy.gandiva.hosting import host, unhost
-from fairlead.policy.gandiva.running import stop
+from fairlead.policy.gandiva.running import fits, stop
 from fairlead.policy.gandiva.shelf import affinity_of, change_load, count_at, node_at
 from fairlead.policy.gandiva.tables import (
+    A_CHOSEN,
     A_GPUS,
     A_MATE,
     A_PARTS,
@@ -17,6 +18,7 @@ from fairlead.policy.gandiva.tables import (
     A_STATE,
     A_TYPE,
     B_CAP,
+    B_FREE,
     B_LEVELS,
     D_NODE,
     E_COUNT,
@@ -25,6 +27,7 @@ from fairlead.policy.gandiva.tables import (
     E_NEXT,
     E_NODE,
     F_START,
+    READY,
     RUNS,
     SCALARS,
     V_AFFINITY,
@@ -41,10 +44,12 @@ from fairlead.policy.gandiva.tables import (
     X_SPLIT,
     Y_SPARE,
 )
-from fairlead.policy.gandiva.turns import next_in
+from fairlead.policy.gandiva.turns import before, next_in
 
 #: how many crowded nodes are looked at for a job that could move
 LOOKS = 8
+#: in A_CHOSEN: it has just moved
+MOVED = 3
 
 
 @inner
@@ -55,7 +60,7 @@ def move(q: Queue, d: Desk, i: int, n: int) -> None:
     unhost(d, i)
     d.ints[SCALARS, X_PARTS] = 0
     pick(d, n, gpus)
-    host(d, i, gpus, False)
+    host(d, i, gpus)
 
 
 @inner
@@ -131,6 +136,33 @@ def bring_together(q: Queue, d: Desk, n: int, now: float) -> None:
             continue
         if t[V_LOAD, n] - _gpus_on(d, i, n) + t[A_GPUS, i] <= t[V_CAP, n] and _goes(d, i, n):
             move(q, d, i, n)
+
+
+@inner
+def move_spanning(q: Queue, d: Desk) -> None:
+    """Suspended jobs with parts on several nodes go where there is room for all of them, in order."""
+    t = d.ints
+    while True:
+        free = 0
+        for p in range(t[SCALARS, X_POOLS]):
+            free += t[B_FREE, p]
+        best = -1
+        link = t[SCALARS, X_SPLIT]
+        while link != 0:
+            i = link - 1
+            could = t[A_STATE, i] == READY and t[A_GPUS, i] <= free and t[A_CHOSEN, i] != MOVED and not fits(d, i)
+            if could and (best < 0 or before(d, i, best)):
+                best = i
+            link = t[A_SPLIT_NEXT, i]
+        if best < 0 or choose(d, best, t[A_GPUS, best], True) <= 0:
+            break
+        unhost(d, best)
+        host(d, best, t[A_GPUS, best])
+        t[A_CHOSEN, best] = MOVED
+    link = t[SCALARS, X_SPLIT]
+    while link != 0:
+        t[A_CHOSEN, link - 1] = 0
+        link = t[A_SPLIT_NEXT, link - 1]
 
 
 @inner

@@ -33,7 +33,7 @@ from fairlead.kernels.jit import inner, int64
 from fairlead.kernels.rows import FAIL_ROW, FINISH_ROW, GIVE_UP_ROW, KILL_ROW, NODE_DOWN_ROW, NODE_UP_ROW
 from fairlead.policy.gandiva.choose import choose, within_quota
 from fairlead.policy.gandiva.hosting import host, part_ways, see_if_due, unhost
-from fairlead.policy.gandiva.moving import bring_together, defragment, move_suspended_in
+from fairlead.policy.gandiva.moving import bring_together, defragment, move_spanning, move_suspended_in
 from fairlead.policy.gandiva.packing import judge_pairs, try_pairs, unpack
 from fairlead.policy.gandiva.running import leave_gpus
 from fairlead.policy.gandiva.shelf import set_up, touch
@@ -54,7 +54,6 @@ from fairlead.policy.gandiva.tables import (
     A_STATE,
     A_TENANT,
     A_TYPE,
-    B_CAP,
     E_JOB,
     E_NEXT,
     E_NODE,
@@ -87,7 +86,6 @@ from fairlead.policy.gandiva.tables import (
     X_MIGRATES,
     X_NODES,
     X_PACKS,
-    X_POOLS,
     X_QUEUED,
     X_ROW,
     X_TOUCHED,
@@ -216,7 +214,7 @@ def _find_home(q: Queue, d: Desk, i: int) -> bool:
         return _start_without_gpus(q, d, i)
     if not within_quota(d, q, i, t[A_ASK, i]):
         return False
-    gpus = choose(d, i)
+    gpus = choose(d, i, t[A_ASK, i], False)
     if gpus == 0:
         return False
     if gpus < 0:
@@ -224,10 +222,7 @@ def _find_home(q: Queue, d: Desk, i: int) -> bool:
         n = t[P_NODE, 0]
         make_room(q, d, i, n, gpus)
         t[P_NODE, 0] = n
-    widest = 0
-    for p in range(t[SCALARS, X_POOLS]):
-        widest = max(widest, t[B_CAP, p])
-    host(d, i, gpus, gpus <= widest)
+    host(d, i, gpus)
     return True
 
 
@@ -302,19 +297,29 @@ def _arrivals(c: Cluster, j: Jobs, q: Queue, d: Desk) -> None:
 
 @inner
 def _fill_touched(q: Queue, d: Desk) -> None:
-    for x in range(d.ints[SCALARS, X_TOUCHED]):
-        fill(q, d, d.ints[V_LIST, x])
+    """Start who can start now where something changed, in order of the nodes' index."""
+    t = d.ints
+    for x in range(1, t[SCALARS, X_TOUCHED]):
+        n, at = t[V_LIST, x], x
+        while at > 0 and t[V_LIST, at - 1] > n:
+            t[V_LIST, at] = t[V_LIST, at - 1]
+            at -= 1
+        t[V_LIST, at] = n
+    for x in range(t[SCALARS, X_TOUCHED]):
+        fill(q, d, t[V_LIST, x])
 
 
 @inner
 def _use_room(q: Queue, d: Desk, now: float) -> None:
-    """GPUs that nobody is hosted for, where something changed: suspended jobs of other nodes, then split jobs go there."""
+    """GPUs that nobody is hosted for, where something changed: suspended jobs of other nodes, then split jobs go there; then
+    suspended jobs that need several nodes may find room."""
     t = d.ints
     for x in range(t[SCALARS, X_TOUCHED]):
         n = t[V_LIST, x]
         if t[V_UP, n] != 0 and t[V_LOAD, n] < t[V_CAP, n]:
             move_suspended_in(q, d, n)
             bring_together(q, d, n, now)
+    move_spanning(q, d)
 
 
 @inner
