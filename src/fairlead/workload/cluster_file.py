@@ -6,11 +6,11 @@ import difflib
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fairlead.model.cluster import ClusterSpec, NodeSpec, TenantSpec
 from fairlead.model.errors import InputError
+from fairlead.workload.yaml_text import YamlText
 
 Count = Annotated[int, Field(ge=1)]
 Amount = Annotated[int, Field(ge=0)]
@@ -62,25 +62,12 @@ def read_cluster_file(path: Path) -> ClusterSpec:
 
 
 class _Reader:
-    """Keeps the YAML tree beside the values, so that an error can name the line."""
+    """Keeps the text beside the values, so that an error can name the line."""
 
     def __init__(self, path: Path) -> None:
         self.file = str(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-            self.tree = yaml.compose(text, Loader=yaml.SafeLoader)
-            data = yaml.safe_load(text)
-        except FileNotFoundError:
-            raise InputError("there is no such file", file=self.file) from None
-        except OSError as error:
-            raise InputError(f"this can't be read: {error.strerror}", file=self.file) from None
-        except UnicodeDecodeError:
-            raise InputError("this is not UTF-8", file=self.file, accepts="text in UTF-8") from None
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            problem = getattr(error, "problem", None) or "it can't be parsed"
-            line = mark.line + 1 if mark else None
-            raise InputError(f"the YAML is broken: {problem}", file=self.file, line=line) from None
+        self.text = YamlText.read(path)
+        data = self.text.data
         if not isinstance(data, dict):
             raise InputError("this is no cluster file", file=self.file, accepts="keys such as groups or nodes")
         try:
@@ -172,21 +159,7 @@ class _Reader:
 
     def _error(self, loc: tuple[str | int, ...], what: str, value: object, accepts: str | None) -> InputError:
         column = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc).lstrip(".")
-        return InputError(what, file=self.file, line=self._line(loc), column=column, value=value, accepts=accepts)
-
-    def _line(self, loc: tuple[str | int, ...]) -> int | None:
-        """Follow the keys down the YAML tree as far as they go."""
-        node, line = self.tree, None
-        for part in loc:
-            if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-                node = node.value[part]
-                line = node.start_mark.line + 1
-            elif isinstance(node, yaml.MappingNode):
-                for key, value in node.value:
-                    if key.value == str(part):
-                        node, line = value, key.start_mark.line + 1
-                        break
-        return line
+        return InputError(what, file=self.file, line=self.text.line(loc), column=column, value=value, accepts=accepts)
 
 
 def _lowered(message: str) -> str:
