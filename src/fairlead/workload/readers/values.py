@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Literal
 
+from fairlead.model.units import SIZE_FORM, parse_size_mib
 from fairlead.workload.trace import Status
 
 
@@ -24,25 +25,6 @@ def _number(text: str) -> float:
     if "_" in text:  # float() takes 1_000, no other tool does
         raise ValueError(text)
     return float(text)
-
-
-_MEMORY = re.compile(r"\s*(?P<value>\d+\.?\d*|\.\d+)\s*(?P<unit>[kKMGTP]?i?[Bb]?)\s*")
-_DECIMAL = {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
-_BINARY = {"": 1.0, "k": 2.0**10, "m": 2.0**20, "g": 2.0**30, "t": 2.0**40, "p": 2.0**50}
-_MIB = 2.0**20
-
-
-def _memory_mib(text: str) -> float:
-    """A bare number is MiB; 16GiB, 16Gi and 16G are binary as in Kubernetes and Slurm, 16GB is decimal."""
-    found = _MEMORY.fullmatch(text)
-    if found is None:
-        raise ValueError(text)
-    value, unit = float(found["value"]), found["unit"].lower()
-    if not unit:
-        return value
-    if len(unit) == 2 and unit.endswith("b"):
-        return value * _DECIMAL[unit[0]] / _MIB
-    return value * _BINARY[unit.rstrip("b").rstrip("i")] / _MIB
 
 
 _LOOSE_TIME = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})[ T](\d{1,2}):(\d{2})(?::(\d{2}))?")
@@ -78,7 +60,7 @@ def iso_time(seconds: float, zone: timezone | None) -> str:
 
 
 NUMBER = Reading(_number, "a number")
-MEMORY = Reading(_memory_mib, "MiB as a number, or a size such as 16GiB")
+MEMORY = Reading(parse_size_mib, SIZE_FORM)
 TIME = Reading(lambda text: epoch_s(parse_time(text)), "a time such as 2017-10-07 01:11:39", fast="time")
 
 #: how traces say that a cell holds nothing; canonical traces have only the empty cell

@@ -1,0 +1,1 @@
+"""The live scheduler as a service: its store, who may do what, settings, metrics."""

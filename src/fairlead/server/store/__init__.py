@@ -1,0 +1,77 @@
+"""What must survive the scheduler: jobs, the journal, tenants, tokens. SQLite by default, PostgreSQL by URL."""
+
+from fairlead.server.store.accounts import TokenRow, UserRow
+from fairlead.server.store.errors import (
+    CommitUnknown,
+    KeyReused,
+    NoSuchJob,
+    StoreCorrupt,
+    StoreError,
+    StoreForeign,
+    StoreFull,
+    StoreInUse,
+    StoreLocked,
+    StoreMistake,
+    StoreReadOnly,
+    StoreTooNew,
+    StoreUnavailable,
+)
+from fairlead.server.store.group import GroupWriter
+from fairlead.server.store.maintain import Pruned
+from fairlead.server.store.read import SORTS, JobFilter, Page
+from fairlead.server.store.rows import (
+    CHANGEABLE,
+    SUBMIT,
+    Batch,
+    Event,
+    JobKey,
+    JobRow,
+    LiveJob,
+    NodeRow,
+    StoredEvent,
+    Submission,
+    Submitted,
+    Usage,
+    Waited,
+    Written,
+)
+from fairlead.server.store.store import Recovery, Store
+
+__all__ = [
+    "CHANGEABLE",
+    "SORTS",
+    "SUBMIT",
+    "Batch",
+    "CommitUnknown",
+    "Event",
+    "GroupWriter",
+    "JobFilter",
+    "JobKey",
+    "JobRow",
+    "KeyReused",
+    "LiveJob",
+    "NoSuchJob",
+    "NodeRow",
+    "Page",
+    "Pruned",
+    "Recovery",
+    "Store",
+    "StoreCorrupt",
+    "StoreError",
+    "StoreForeign",
+    "StoreFull",
+    "StoreInUse",
+    "StoreLocked",
+    "StoreMistake",
+    "StoreReadOnly",
+    "StoreTooNew",
+    "StoreUnavailable",
+    "StoredEvent",
+    "Submission",
+    "Submitted",
+    "TokenRow",
+    "Usage",
+    "UserRow",
+    "Waited",
+    "Written",
+]

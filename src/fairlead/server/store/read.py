@@ -1,0 +1,220 @@
+"""Listings by page, the journal from a row on, and everything that a scheduler needs to go on after a restart."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, or_, select, tuple_
+
+from fairlead.model.errors import InputError
+from fairlead.model.job import JobSpec, When
+from fairlead.model.suggest import unknown
+from fairlead.server.store.errors import NoSuchJob
+from fairlead.server.store.rows import JobRow, LiveJob, StoredEvent, Waited, places_from
+from fairlead.server.store.schema import DEPENDENCIES, EVENTS, JOBS, SPECS
+from fairlead.workload.job_document import job_from_json
+
+MOST_ROWS = 1000  #: of one page
+_COLUMNS = [JOBS.c[name] for name in JobRow.__dataclass_fields__]
+_PLACES = list(JobRow.__dataclass_fields__).index("places")
+_MEMO = list(JobRow.__dataclass_fields__).index("memo")
+#: what a listing may be sorted by; the order of submission settles what is equal
+SORTS: Mapping[str, ColumnElement[Any]] = {
+    "submitted": JOBS.c.seq,
+    "started": JOBS.c.first_start_s,
+    "finished": JOBS.c.finished_s,
+    "name": JOBS.c.name,
+    "tenant": JOBS.c.tenant,
+    "user": JOBS.c.user,
+    "state": JOBS.c.state,
+    "gpus": JOBS.c.gpus,
+    "priority": JOBS.c.priority,
+}
+_MAY_BE_MISSING = ("started", "finished")
+
+
+@dataclass(frozen=True)
+class JobFilter:
+    """All of it must hold; an empty tuple asks for nothing."""
+
+    states: Sequence[str] = ()
+    tenants: Sequence[str] = ()
+    users: Sequence[str] = ()
+    search: str = ""  #: part of its name, or the beginning of its id
+    live: bool | None = None  #: True: not ended yet
+    array: str | None = None
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        found: list[ColumnElement[bool]] = []
+        for column, values in ((JOBS.c.state, self.states), (JOBS.c.tenant, self.tenants), (JOBS.c.user, self.users)):
+            if values:
+                found.append(column.in_(list(values)))
+        if self.search:
+            words = self.search.replace("\0", "")
+            found.append(
+                or_(JOBS.c.name.icontains(words, autoescape=True), JOBS.c.id.startswith(words, autoescape=True))
+            )
+        if self.live is not None:
+            found.append(JOBS.c.finished_s.is_(None) if self.live else JOBS.c.finished_s.is_not(None))
+        if self.array is not None:
+            found.append(JOBS.c.array_id == self.array)
+        return found
+
+
+@dataclass(frozen=True)
+class Page:
+    jobs: tuple[JobRow, ...]
+    cursor: str | None  #: asks for the next page; None: this was the last
+
+
+def list_jobs(
+    connection: Connection, which: JobFilter, sort: str, descending: bool, limit: int, cursor: str | None
+) -> Page:
+    """A page begins behind a row, not at a number: rows that come in meanwhile neither hide nor double any other."""
+    if sort not in SORTS:
+        raise unknown("order of jobs", sort, SORTS)
+    if not 1 <= limit <= MOST_ROWS:
+        raise InputError("a page can't have so many rows", column="limit", value=limit, accepts=f"1 to {MOST_ROWS}")
+    after = None if cursor is None else _read_cursor(cursor, sort, descending)
+    query = select(*_COLUMNS).where(*which.conditions())
+    rows: list[Row[Any]] = []
+    if after is None or after[0] is not None:
+        rows += connection.execute(_having(query, sort, descending, after, limit + 1)).all()
+    if sort in _MAY_BE_MISSING and len(rows) <= limit:
+        # jobs without a value come last, in either direction
+        behind = after[1] if after is not None and after[0] is None else None
+        rows += connection.execute(_missing(query, sort, descending, behind, limit + 1 - len(rows))).all()
+    jobs = tuple(job_row(row) for row in rows[:limit])
+    return Page(jobs, _write_cursor(jobs[-1], sort, descending) if len(rows) > limit else None)
+
+
+def _having(query: Select[Any], sort: str, descending: bool, after: tuple[Any, int] | None, limit: int) -> Select[Any]:
+    keys = [JOBS.c.seq] if sort == "submitted" else [SORTS[sort], JOBS.c.seq]
+    if sort in _MAY_BE_MISSING:
+        query = query.where(SORTS[sort].is_not(None))
+    if after is not None:
+        mark = tuple_(*after[-len(keys) :])
+        query = query.where(tuple_(*keys) < mark if descending else tuple_(*keys) > mark)
+    return query.order_by(*(key.desc() if descending else key.asc() for key in keys)).limit(limit)
+
+
+def _missing(query: Select[Any], sort: str, descending: bool, behind: int | None, limit: int) -> Select[Any]:
+    query = query.where(SORTS[sort].is_(None))
+    if behind is not None:
+        query = query.where(JOBS.c.seq < behind if descending else JOBS.c.seq > behind)
+    return query.order_by(JOBS.c.seq.desc() if descending else JOBS.c.seq.asc()).limit(limit)
+
+
+def _write_cursor(job: JobRow, sort: str, descending: bool) -> str:
+    value = job.seq if sort == "submitted" else getattr(job, SORTS[sort].key or "")
+    text = json.dumps([sort, descending, value, job.seq], separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str, sort: str, descending: bool) -> tuple[Any, int]:
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        was_sort, was_descending, value, seq = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        kind = str if sort in ("name", "tenant", "user", "state") else (int, float)
+        missing = value is None and sort in _MAY_BE_MISSING
+        if isinstance(value, bool) or not (missing or isinstance(value, kind)) or type(seq) is not int:
+            raise ValueError(cursor)
+        if not abs(seq) < 2**63 or (isinstance(value, int) and not abs(value) < 2**63):
+            raise ValueError(cursor)
+        if isinstance(value, str):
+            value.encode()
+            if "\0" in value:
+                raise ValueError(cursor)
+    except (ValueError, TypeError, RecursionError):
+        raise InputError(
+            "this is no page of a listing", column="cursor", accepts="the cursor that came with one"
+        ) from None
+    if (was_sort, was_descending) != (sort, descending):
+        raise InputError(
+            "the page is of a listing in another order", column="cursor", accepts="the same sort as before"
+        )
+    return value, seq
+
+
+def job_row(row: Sequence[Any]) -> JobRow:
+    values = list(row)
+    values[_PLACES] = places_from(values[_PLACES])
+    values[_MEMO] = {} if values[_MEMO] == "{}" else json.loads(values[_MEMO])
+    return JobRow(*values)
+
+
+def get_job(connection: Connection, job_id: str) -> JobRow:
+    row = connection.execute(select(*_COLUMNS).where(JOBS.c.id == job_id.replace("\0", ""))).first()
+    if row is None:
+        raise NoSuchJob("there is no job with this id", value=job_id)
+    return job_row(row)
+
+
+def get_spec(connection: Connection, job_id: str) -> JobSpec:
+    query = (
+        select(SPECS.c.document).join(JOBS, JOBS.c.spec_seq == SPECS.c.seq).where(JOBS.c.id == job_id.replace("\0", ""))
+    )
+    document = connection.execute(query).scalar()
+    if document is None:
+        raise NoSuchJob("there is no job with this id", value=job_id)
+    return job_from_json(document)
+
+
+def count_jobs(connection: Connection, which: JobFilter) -> int:
+    return connection.execute(select(func.count()).select_from(JOBS).where(*which.conditions())).scalar() or 0
+
+
+def count_by_state(connection: Connection) -> dict[tuple[str, str], int]:
+    """How many jobs each tenant has in each state."""
+    query = select(JOBS.c.tenant, JOBS.c.state, func.count()).group_by(JOBS.c.tenant, JOBS.c.state)
+    return {(tenant, state): number for tenant, state, number in connection.execute(query)}
+
+
+def events_since(
+    connection: Connection, seq: int, limit: int, job: int | None = None, kinds: Sequence[str] = ()
+) -> list[StoredEvent]:
+    columns = (EVENTS.c.kind, EVENTS.c.time_s, EVENTS.c.job_seq, EVENTS.c.run, EVENTS.c.args, EVENTS.c.seq)
+    query = select(*columns).where(EVENTS.c.seq > seq).order_by(EVENTS.c.seq).limit(limit)
+    if job is not None:
+        query = query.where(EVENTS.c.job_seq == job)
+    if kinds:
+        query = query.where(EVENTS.c.kind.in_(list(kinds)))
+    return [
+        StoredEvent(kind, time_s, job_seq, run, json.loads(args), seq)
+        for kind, time_s, job_seq, run, args, seq in connection.execute(query)
+    ]
+
+
+def live_jobs(connection: Connection) -> list[LiveJob]:
+    """Every job that has not ended, in order of submission, with its specification and what it waits for."""
+    alive = JOBS.c.finished_s.is_(None)
+    specs: dict[int, JobSpec] = {}
+    documents = select(SPECS.c.seq, SPECS.c.document).where(SPECS.c.seq.in_(select(JOBS.c.spec_seq).where(alive)))
+    for seq, document in connection.execute(documents):
+        specs[seq] = job_from_json(document)
+    waits: dict[int, list[Waited]] = {}
+    other = JOBS.alias()
+    query = (
+        select(
+            DEPENDENCIES.c.job_seq,
+            *(other.c.seq, other.c.id, DEPENDENCIES.c.condition),
+            *(other.c.finished_s, other.c.exit_code, other.c.state),
+        )
+        .join(JOBS, JOBS.c.seq == DEPENDENCIES.c.job_seq)
+        .join(other, other.c.seq == DEPENDENCIES.c.on_seq)
+        .where(alive)
+        .order_by(DEPENDENCIES.c.job_seq, DEPENDENCIES.c.on_seq)
+    )
+    for job, on, on_id, condition, finished_s, exit_code, state in connection.execute(query):
+        waited = Waited(on, on_id, When(condition), finished_s is not None, exit_code, state)
+        waits.setdefault(job, []).append(waited)
+    rows = connection.execute(select(JOBS.c.spec_seq, *_COLUMNS).where(alive).order_by(JOBS.c.seq))
+    found = []
+    for spec_seq, *values in rows:
+        row = job_row(values)
+        found.append(LiveJob(row, specs[spec_seq], tuple(waits.get(row.seq, ()))))
+    return found
