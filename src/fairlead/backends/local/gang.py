@@ -21,6 +21,19 @@ from fairlead.backends.local.limits import MemoryLimit
 from fairlead.backends.local.rundir import Doc
 
 
+#: signals that Python, this program or whoever started it ignores, which a program would inherit; handlers it does not
+MAYBE_IGNORED = (
+    signal.SIGPIPE,
+    signal.SIGXFSZ,
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGCHLD,
+)
+
+
 class StartError(Exception):
     """The run can't begin: a sentence for the person who submitted it."""
 
@@ -86,9 +99,8 @@ class Gang:
             null = os.open("/dev/null", os.O_RDONLY)
             for fd, target in ((null, 0), (out, 1), (out, 2)):
                 os.dup2(fd, target)
-            for signum in range(1, signal.NSIG):
-                with contextlib.suppress(OSError, ValueError):
-                    signal.signal(signum, signal.SIG_DFL)
+            for signum in MAYBE_IGNORED:
+                signal.signal(signum, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             doing = "its memory could not be limited"
             self.memory.enter(memory_mib)

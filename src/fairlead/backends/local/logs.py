@@ -28,7 +28,8 @@ class Log:
     def open(self) -> None:
         """Raises OSError. What was in the file stays: runs of one job follow each other in it."""
         with self._as_who_may():
-            os.makedirs(os.path.dirname(self.path), 0o700, exist_ok=True)
+            with contextlib.suppress(FileExistsError):  # then opening says what is wrong
+                os.makedirs(os.path.dirname(self.path), 0o700)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
             fd = os.open(self.path, flags, 0o600)
         found = os.fstat(fd)
@@ -64,8 +65,16 @@ class Log:
             os.setgroups(groups)
 
     def write(self, data: bytes) -> None:
-        if self._size and self._size + len(data) > self.limit_bytes:
+        while self._size + len(data) > self.limit_bytes:
+            room = self.limit_bytes - self._size
+            cut = data.rfind(b"\n", 0, max(room, 0)) + 1 or (0 if self._size else room)
+            if cut:
+                self._write(data[:cut])
+                data = data[cut:]
             self._rotate()
+        self._write(data)
+
+    def _write(self, data: bytes) -> None:
         if self.lost_bytes:
             notice = f"\n[fairlead: {self.lost_bytes} bytes of output are missing here: {self.error}]\n".encode()
             if self._put(notice) == len(notice):

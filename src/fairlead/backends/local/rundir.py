@@ -2,7 +2,7 @@
 
     order.json    what to do; there from the first moment on, since the directory gets its name only when it is complete
     state.json    what became of it so far; replaced as a whole
-    lock          held by the run's supervisor as long as that lives
+    lock          held by the run's supervisor as long as that lives; also a reserve of space
     control.sock  where the supervisor can be reached
 
 A directory without a state has never started a process, whoever died in between: the supervisor takes the lock and
@@ -32,6 +32,7 @@ FINAL = (ENDED, FAILED, LOST)
 #: ways of suspending that leave processes behind, so that the run after it goes on with them
 KEEPS_PROCESSES = ("driver", "stop")
 
+RESERVE = 8192  #: bytes
 #: struct flock: type, whence, start, length, pid
 _FLOCK = struct.Struct("hhqqi4x")
 
@@ -55,7 +56,14 @@ def dir_name(job: str, run: int) -> str:
 def write_file(path: str, data: bytes, *, durable: bool) -> None:
     """Replace a file as a whole: a reader sees the old content or the new one."""
     temporary = path + ".new"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    _put(temporary, data, durable=durable)
+    os.rename(temporary, path)
+    if durable:
+        sync_dir(os.path.dirname(path))
+
+
+def _put(path: str, data: bytes, *, durable: bool = False) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         view = memoryview(data)
         while view:
@@ -64,9 +72,6 @@ def write_file(path: str, data: bytes, *, durable: bool) -> None:
             os.fsync(fd)
     finally:
         os.close(fd)
-    os.rename(temporary, path)
-    if durable:
-        sync_dir(os.path.dirname(path))
 
 
 def sync_dir(path: str) -> None:
@@ -108,10 +113,9 @@ class RunDir:
         os.mkdir(temporary, 0o700)
         final = os.path.join(parent, name)
         try:
-            write_file(os.path.join(temporary, "order.json"), json.dumps(order).encode(), durable=False)
-            os.close(os.open(os.path.join(temporary, "lock"), os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-            # room for a last word on a full disk: freed when the state can't be written otherwise
-            write_file(os.path.join(temporary, "reserve"), b"\0" * 8192, durable=False)
+            _put(os.path.join(temporary, "order.json"), json.dumps(order).encode())
+            # the lock holds room for a last word: emptied when the disk is full and the state can't be written otherwise
+            _put(os.path.join(temporary, "lock"), b"." * RESERVE)
             try:
                 os.rename(temporary, final)
             except OSError as error:
@@ -136,8 +140,7 @@ class RunDir:
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self.file("reserve"))
+            os.truncate(self.file("lock"), 0)
             write_file(self.file("state.json"), data, durable=durable)
 
     def sync_state(self) -> None:

@@ -177,6 +177,7 @@ class Supervisor:
 
     def _add_controller(self, sock: socket.socket) -> None:
         sock.setblocking(False)
+        sock.set_inheritable(False)  # one that was handed to us is; the job must not keep the connection open
         self.controllers[sock.fileno()] = sock
         self._watch(sock.fileno(), lambda: self._hear(sock))
 
