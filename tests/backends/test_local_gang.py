@@ -121,7 +121,7 @@ def test_memory_is_divided_among_the_processes_of_a_gang(path: Path) -> None:
 
 
 def test_ports_are_free_for_everyone(path: Path) -> None:
-    """Thirty gangs at once, each with its own meeting."""
+    """Twelve gangs at once, each with its own meeting."""
 
     async def scenario() -> None:
         async with local(path, nodes=4) as bench:
