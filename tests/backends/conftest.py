@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.harness import clean_up
+from backends.harness import clean_up
 
 
 @pytest.fixture

@@ -40,7 +40,9 @@ class Bench:
                 if (report.kind, report.job, report.run) == (kind, job, run):
                     return report
 
-    async def start(self, *command: str, job: str = "job", run: int = 1, places: Sequence[Place] = ONE, **more: Any) -> None:
+    async def start(
+        self, *command: str, job: str = "job", run: int = 1, places: Sequence[Place] = ONE, **more: Any
+    ) -> None:
         more.setdefault("grace_s", 5.0)
         await self.executor.start(Order(job, run, command, places, **more))
 

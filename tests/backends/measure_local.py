@@ -67,7 +67,9 @@ async def latency(executor: LocalExecutor, count: int) -> None:
         waits.append(float((executor.settings.state_dir / f"logs/l{i}.log").read_text()) - before)
     for name, values in (("start() to the program's own first act", waits), ("start() to the report of it", told)):
         values.sort()
-        print(f"  {name}: median {1000 * statistics.median(values):.1f} ms, p95 {1000 * values[len(values) * 95 // 100]:.1f} ms")
+        print(
+            f"  {name}: median {1000 * statistics.median(values):.1f} ms, p95 {1000 * values[len(values) * 95 // 100]:.1f} ms"
+        )
 
 
 async def idle(executor: LocalExecutor, count: int) -> None:
@@ -82,7 +84,9 @@ async def idle(executor: LocalExecutor, count: int) -> None:
     await asyncio.sleep(3)
     used, own = sum(map(cpu_s, pids)) - before, sum(os.times()[:2]) - own
     for field in ("Pss", "Private_Dirty"):
-        print(f"  {count} idle runs: {statistics.mean(memory_kib(pid, field) for pid in pids) / 1024:.2f} MiB {field} each")
+        print(
+            f"  {count} idle runs: {statistics.mean(memory_kib(pid, field) for pid in pids) / 1024:.2f} MiB {field} each"
+        )
     print(f"  CPU in 3 s: supervisors {used:.2f} s together, executor {own:.3f} s")
     begun = time.perf_counter()
     for i in range(count):
@@ -119,4 +123,6 @@ async def measure(starts: int, idles: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(measure(int(sys.argv[1]) if len(sys.argv) > 1 else 1000, int(sys.argv[2]) if len(sys.argv) > 2 else 200))
+    asyncio.run(
+        measure(int(sys.argv[1]) if len(sys.argv) > 1 else 1000, int(sys.argv[2]) if len(sys.argv) > 2 else 200)
+    )

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from backends.harness import ONE, Bench, is_gone, local, python, until
 from fairlead.backends.local import layout, procs, rundir
 from fairlead.backends.local.inventory import look
 from fairlead.backends.local.rundir import RunDir
@@ -22,7 +23,6 @@ from fairlead.backends.local.runs import kill_rest
 from fairlead.backends.local.settings import LocalSettings
 from fairlead.model.errors import InputError
 from fairlead.runtime.protocols import Order, ReportKind, Suspension
-from tests.backends.harness import ONE, Bench, is_gone, local, python, until
 
 #: holds an executor, begins what it is told and waits to be killed
 HOLDER = textwrap.dedent("""
@@ -107,7 +107,9 @@ def test_nothing_is_reported_twice_when_a_run_ends_before_anyone_asked(path: Pat
 
 
 def test_a_suspended_run_is_adopted_and_goes_on(path: Path, tmp_path: Path) -> None:
-    hold_and_die(path, {"job": ["sh", "-c", f"while ! [ -e {tmp_path}/go ]; do sleep 0.02; done; exit 3"]}, "wait suspend")
+    hold_and_die(
+        path, {"job": ["sh", "-c", f"while ! [ -e {tmp_path}/go ]; do sleep 0.02; done; exit 3"]}, "wait suspend"
+    )
 
     async def scenario() -> None:
         async with local(path) as bench:
@@ -182,7 +184,9 @@ def test_half_written_directories_are_cleared_away(path: Path) -> None:
 def test_a_supervisor_that_is_killed_takes_its_job_with_it_and_the_run_is_lost(path: Path) -> None:
     async def scenario() -> None:
         async with local(path) as bench:
-            await bench.begin(*python("import os, time\nif os.fork() == 0: os.setsid()\nprint(os.getpid())\ntime.sleep(600)"))
+            await bench.begin(
+                *python("import os, time\nif os.fork() == 0: os.setsid()\nprint(os.getpid())\ntime.sleep(600)")
+            )
             await until(lambda: bench.log().count("\n") == 2)
             os.kill(bench.supervisor(), signal.SIGKILL)
             assert "its supervisor died" in (await bench.wait(ReportKind.LOST)).message

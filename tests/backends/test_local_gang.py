@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from backends.harness import Bench, is_gone, local, python, until
 from fairlead.runtime.protocols import Place, ReportKind
-from tests.backends.harness import Bench, is_gone, local, python, until
 
 WHO = python(
     "import json, os; names = 'RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK CUDA_VISIBLE_DEVICES FAIRLEAD_NODE';"
@@ -71,7 +71,9 @@ def test_the_processes_of_a_gang_meet_at_the_address_they_are_given(path: Path) 
 
 
 def test_lines_of_a_gang_stay_whole_and_none_is_lost(path: Path) -> None:
-    print_slowly = "import os\nfor i in range(300): os.write(1, b'li'); os.write(1, b'ne %d\\n' % i)\nos.write(1, b'end')"
+    print_slowly = (
+        "import os\nfor i in range(300): os.write(1, b'li'); os.write(1, b'ne %d\\n' % i)\nos.write(1, b'end')"
+    )
     lines = run(path, *python(print_slowly), places=TWO_NODES, per_gpu=True).log().splitlines()
     for rank in range(4):
         own = [line.removeprefix(f"[{rank}] ") for line in lines if line.startswith(f"[{rank}]")]

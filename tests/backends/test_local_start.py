@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from backends.harness import ONE, Bench, local, python
 from fairlead.runtime.protocols import Order, Place, ReportKind
-from tests.backends.harness import ONE, Bench, local, python
 
 SHOW = python("import json, os; print(json.dumps([dict(os.environ), os.getcwd(), os.umask(0)]))")
 
@@ -28,7 +28,9 @@ def run(path: Path, *command: str, settings: dict[str, object] | None = None, **
 
 def test_a_program_sees_its_gpus_its_directory_and_its_environment(path: Path, tmp_path: Path) -> None:
     places = [Place("node-0", (3, 5))]
-    bench = run(path, *SHOW, places=places, env={"LEARNING_RATE": "0.1"}, workdir=str(tmp_path), settings={"umask": 0o27})
+    bench = run(
+        path, *SHOW, places=places, env={"LEARNING_RATE": "0.1"}, workdir=str(tmp_path), settings={"umask": 0o27}
+    )
     env, workdir, umask = json.loads(bench.log())
     want = {
         "CUDA_VISIBLE_DEVICES": "3,5",
@@ -131,7 +133,11 @@ def test_any_name_of_a_job_stays_inside_the_directory(path: Path, job: str) -> N
         (["no-such-program"], {}, "the command 'no-such-program' can't be run: there is no such program in"),
         (["/no/such/program"], {}, "the command '/no/such/program' can't be run: No such file or directory"),
         (["/etc/passwd"], {}, "the command '/etc/passwd' can't be run: Permission denied"),
-        (["true"], {"workdir": "/no/such"}, "the working directory '/no/such' can't be used: No such file or directory"),
+        (
+            ["true"],
+            {"workdir": "/no/such"},
+            "the working directory '/no/such' can't be used: No such file or directory",
+        ),
         (["true"], {"log": "/dev/null/log"}, "the log '/dev/null/log' can't be written: Not a directory"),
         (["true"], {"user": "no-such-user"}, "this machine has no user 'no-such-user'"),
         (["true"], {"checkpoint_signal": "SIGSAVE"}, "there is no signal 'SIGSAVE'"),

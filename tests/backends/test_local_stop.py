@@ -8,9 +8,9 @@ import signal
 import time
 from pathlib import Path
 
+from backends.harness import is_gone, local, python, until
 from fairlead.backends.local import procs
 from fairlead.runtime.protocols import Place, ReportKind
-from tests.backends.harness import is_gone, local, python, until
 
 #: a process that ignores SIGTERM, and a child that has forked twice, has a session of its own and ignores it too
 STUBBORN = python(

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from backends.harness import Bench, is_gone, local, python, until
 from fairlead.backends.local import executor as executor_module
 from fairlead.backends.local import procs
 from fairlead.backends.local.inventory import Gpu, Machine
 from fairlead.backends.local.settings import LocalSettings
 from fairlead.model.cluster import ClusterSpec, NodeSpec
 from fairlead.runtime.protocols import Place, ReportKind, Suspension
-from tests.backends.harness import Bench, is_gone, local, python, until
 
 #: counts in memory, and says so; a child of it counts too
 COUNT = python(
@@ -91,7 +91,9 @@ def test_a_stopped_job_goes_on_in_the_next_run_with_the_same_processes(path: Pat
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("wrap", [lambda c: c, lambda c: ("sh", "-c", '"$@"; exit $?', "-", *c)], ids=["bare", "in-a-shell"])
+@pytest.mark.parametrize(
+    "wrap", [lambda c: c, lambda c: ("sh", "-c", '"$@"; exit $?', "-", *c)], ids=["bare", "in-a-shell"]
+)
 def test_a_job_with_a_checkpoint_signal_writes_its_own(
     path: Path, tmp_path: Path, wrap: Callable[[tuple[str, ...]], tuple[str, ...]]
 ) -> None:
@@ -127,7 +129,9 @@ def test_a_job_that_has_not_set_its_signal_up_yet_is_not_killed_by_it(path: Path
 
 
 def test_a_job_that_does_not_leave_when_asked_for_a_checkpoint_is_requeued(path: Path) -> None:
-    program = "import signal, time\nsignal.signal(signal.SIGUSR1, lambda *_: None)\nprint('ready')\nwhile True: time.sleep(1)"
+    program = (
+        "import signal, time\nsignal.signal(signal.SIGUSR1, lambda *_: None)\nprint('ready')\nwhile True: time.sleep(1)"
+    )
 
     async def scenario() -> None:
         async with local(path) as bench:
@@ -171,7 +175,9 @@ def test_on_virtual_gpus_a_job_goes_on_anywhere(path: Path) -> None:
             await bench.begin("sleep", "600", places=[Place("node-0", (0, 1))])
             await bench.executor.suspend("job", 1)
             await bench.wait(ReportKind.SUSPENDED)
-            await bench.start("sleep", "600", run=2, resumes=True, places=[Place("node-0", (7,)), Place("node-1", (3,))])
+            await bench.start(
+                "sleep", "600", run=2, resumes=True, places=[Place("node-0", (7,)), Place("node-1", (3,))]
+            )
             await bench.wait(ReportKind.RESUMED, run=2)
 
     asyncio.run(scenario())
@@ -208,7 +214,9 @@ def test_where_memory_must_be_freed_and_nothing_else_does_it_a_job_is_requeued(p
             assert (await bench.wait(ReportKind.SUSPENDED)).method is Suspension.REQUEUE
             assert all(map(is_gone, pids))
             assert bench.log() == "GPU-00000001-0000-0000-0000-000000000000\n"
-            await bench.run("sh", "-c", "echo resumes=$FAIRLEAD_RESUME", run=2, resumes=True, places=[Place("here", (0,))])
+            await bench.run(
+                "sh", "-c", "echo resumes=$FAIRLEAD_RESUME", run=2, resumes=True, places=[Place("here", (0,))]
+            )
             assert bench.log().endswith("resumes=1\n")
 
     asyncio.run(scenario())
