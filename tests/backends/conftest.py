@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.harness import clean_up
+from .harness import clean_up
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from backends.harness import ONE, Bench, is_gone, local, python, until
 from fairlead.backends.local import layout, procs, rundir
 from fairlead.backends.local.inventory import look
 from fairlead.backends.local.rundir import RunDir
@@ -23,6 +22,8 @@ from fairlead.backends.local.runs import kill_rest
 from fairlead.backends.local.settings import LocalSettings
 from fairlead.model.errors import InputError
 from fairlead.runtime.protocols import Order, ReportKind, Suspension
+
+from .harness import ONE, Bench, is_gone, local, python, until
 
 #: holds an executor, begins what it is told and waits to be killed
 HOLDER = textwrap.dedent("""

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from backends.harness import Bench, is_gone, local, python, until
 from fairlead.runtime.protocols import Place, ReportKind
+
+from .harness import Bench, is_gone, local, python, until
 
 WHO = python(
     "import json, os; names = 'RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK CUDA_VISIBLE_DEVICES FAIRLEAD_NODE';"

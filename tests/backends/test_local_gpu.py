@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
-from backends.harness import Bench, local, until
 from fairlead.backends.local import driver
 from fairlead.backends.local.inventory import look
 from fairlead.backends.local.settings import LocalSettings
 from fairlead.runtime.protocols import Place, ReportKind, Suspension
+
+from .harness import Bench, local, until
 
 MACHINE = look(LocalSettings(Path("/nonexistent")))
 HERE = MACHINE.cluster.nodes[0].name

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from backends.harness import local, python
 from fairlead.backends.local.logs import Log, Pump
 from fairlead.runtime.protocols import ReportKind
+
+from .harness import local, python
 
 
 def test_a_log_is_rotated_by_size_and_nothing_is_lost_on_the_way(path: Path) -> None:

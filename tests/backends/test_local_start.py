@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from backends.harness import ONE, Bench, local, python
 from fairlead.runtime.protocols import Order, Place, ReportKind
+
+from .harness import ONE, Bench, local, python
 
 SHOW = python("import json, os; print(json.dumps([dict(os.environ), os.getcwd(), os.umask(0)]))")
 

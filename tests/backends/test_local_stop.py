@@ -8,9 +8,10 @@ import signal
 import time
 from pathlib import Path
 
-from backends.harness import is_gone, local, python, until
 from fairlead.backends.local import procs
 from fairlead.runtime.protocols import Place, ReportKind
+
+from .harness import is_gone, local, python, until
 
 #: a process that ignores SIGTERM, and a child that has forked twice, has a session of its own and ignores it too
 STUBBORN = python(
@@ -20,11 +21,11 @@ STUBBORN = python(
     "    os.setsid()\n"
     "    if os.fork() == 0:\n"
     "        os.environ.clear()\n"
-    "        print('daemon', os.getpid())\n"
+    "        os.write(1, b'daemon %d\\n' % os.getpid())\n"
     "        time.sleep(600)\n"
     "    os._exit(0)\n"
     "os.wait()\n"
-    "print('ready')\n"
+    "os.write(1, b'ready\\n')\n"
     "time.sleep(600)\n"
 )
 

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from backends.harness import Bench, is_gone, local, python, until
 from fairlead.backends.local import executor as executor_module
 from fairlead.backends.local import procs
 from fairlead.backends.local.inventory import Gpu, Machine
 from fairlead.backends.local.settings import LocalSettings
 from fairlead.model.cluster import ClusterSpec, NodeSpec
 from fairlead.runtime.protocols import Place, ReportKind, Suspension
+
+from .harness import Bench, is_gone, local, python, until
 
 #: counts in memory, and says so; a child of it counts too
 COUNT = python(

@@ -20,7 +20,6 @@ from fairlead.backends.local import procs
 from fairlead.backends.local.limits import MemoryLimit
 from fairlead.backends.local.rundir import Doc
 
-
 #: signals that Python, this program or whoever started it ignores, which a program would inherit; handlers it does not
 MAYBE_IGNORED = (
     signal.SIGPIPE,
