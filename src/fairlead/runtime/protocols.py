@@ -71,6 +71,7 @@ class Order:
     gpu_memory_mib: int | None = None
     checkpoint_signal: str = ""  #: "SIGUSR1": it writes a checkpoint and exits by itself; "": it does not know how
     resumes: bool = False  #: it goes on from a suspension, where the method allows that
+    per_gpu: bool = False  #: a process per GPU rather than one per place
 
 
 class ReportKind(StrEnum):

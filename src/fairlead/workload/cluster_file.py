@@ -16,7 +16,7 @@ from fairlead.model.cluster import ClusterSpec, NodeSpec, TenantSpec
 from fairlead.model.errors import InputError
 from fairlead.workload.cell_pins import pin_cells
 from fairlead.workload.hived_config import is_hived_config, read_hived_config
-from fairlead.workload.yaml_file import Loc, YamlFile
+from fairlead.workload.yaml_text import Loc, YamlText
 
 Count = Annotated[int, Field(ge=1)]
 Amount = Annotated[int, Field(ge=0)]
@@ -75,12 +75,12 @@ class _File(BaseModel):
 
 def read_cluster_file(path: Path) -> ClusterSpec:
     """A file of this form, or HiveD's own configuration, told by what is in it."""
-    file = YamlFile(path)
+    file = YamlText.read(path)
     return read_hived_config(file) if is_hived_config(file.data) else _Reader(file).cluster()
 
 
 class _Reader:
-    def __init__(self, file: YamlFile) -> None:
+    def __init__(self, file: YamlText) -> None:
         self.file, self._error, data = file.file, file.error, file.data
         if not isinstance(data, dict):
             raise InputError("this is no cluster file", file=self.file, accepts="keys such as groups or nodes")

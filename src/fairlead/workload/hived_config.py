@@ -17,7 +17,7 @@ from fairlead.model.cells import (
 )
 from fairlead.model.cluster import ClusterSpec, NodeSpec, TenantSpec
 from fairlead.model.errors import InputError
-from fairlead.workload.yaml_file import YamlFile
+from fairlead.workload.yaml_text import YamlText
 
 KEY = "physicalCluster"
 Address = str | int | float | None
@@ -71,7 +71,7 @@ def is_hived_config(data: Any) -> bool:
     return isinstance(data, dict) and KEY in data
 
 
-def read_hived_config(file: YamlFile) -> ClusterSpec:
+def read_hived_config(file: YamlText) -> ClusterSpec:
     try:
         return hived_cluster(file.data)
     except ValidationError as error:

@@ -94,6 +94,11 @@ class YamlText:
                     break
         return line
 
+    def error(self, loc: Loc, what: str, value: object, accepts: str | None) -> InputError:
+        """What is wrong with the value at the end of these keys."""
+        column = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc).lstrip(".")
+        return InputError(what, file=self.file, line=self.line(loc), column=column, value=value, accepts=accepts)
+
     def located(self, error: InputError) -> InputError:
         """The same error with the file, and the line of the field that it names."""
         loc = tuple((error.column or "").split(".")) if error.column else ()
