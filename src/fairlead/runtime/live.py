@@ -51,7 +51,6 @@ from fairlead.kernels.columns import (
     Q_RANKS_AT,
     Q_WAKE,
     R_LIVE,
-    R_PLANNED,
     R_PREEMPTS,
     RUNNING,
     T_AT,
@@ -62,6 +61,7 @@ from fairlead.kernels.columns import (
 from fairlead.kernels.events import END, WAKE_UP, code_of, push_event
 from fairlead.kernels.live import ADMIT, ADMIT_ALL, CLOSE, OPEN, REQUEUE, WITHDRAW
 from fairlead.model.cluster import ClusterSpec
+from fairlead.model.errors import InputError
 from fairlead.model.event import EventKind
 from fairlead.model.reason import Reason
 from fairlead.policy.base import History
@@ -92,7 +92,11 @@ def plug(policy: str, placer: str, spec: ClusterSpec, jobs: Sequence[LiveJob]) -
     """A policy and a placer for a live run. What policies learn from history is what is known of the jobs at hand."""
     gpus = np.array([job.gpus for job in jobs] or [1], np.float64)
     durations = np.array([UNKNOWN_S if job.duration_s is None else job.duration_s for job in jobs] or [1.0])
-    return plug_in(parse_choice(policy), parse_choice(placer), History(gpus=gpus, duration_s=durations), spec)
+    plugged = plug_in(parse_choice(policy), parse_choice(placer), History(gpus=gpus, duration_s=durations), spec)
+    if plugged.traits.planned == COMPILED_PLANNER:
+        # its tables know only what it has started itself
+        raise InputError("this policy can't take over running jobs yet", value=policy, accepts="a queue policy")
+    return plugged
 
 
 class LiveCore:
@@ -321,8 +325,6 @@ class LiveCore:
         quantum = float(q.limit[Q_QUANTUM])
         if quantum > 0 and state.counter[R_PREEMPTS] and state.counter[G_WAITING]:
             at = min(at, (math.floor(now / quantum) + 1) * quantum)
-        if state.counter[R_PLANNED] == COMPILED_PLANNER:
-            at = min(at, float(q.limit[Q_WAKE]))
         return at
 
     # -- looking ------------------------------------------------------------------------------------------------------------
