@@ -215,7 +215,7 @@ def test_two_schedulers_do_not_share_a_store(opened: Callable[..., Store]) -> No
     store = opened()
     submit(store, submission("a"))
     with pytest.raises(StoreInUse, match="another scheduler writes to it"):
-        opened()
+        opened(timeout_s=0.2)
     reader = opened(write=False)
     assert [job.name for job in reader.jobs().jobs] == ["a"]
     with pytest.raises(StoreError, match="for reading only"):

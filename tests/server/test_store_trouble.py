@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -256,7 +256,7 @@ def test_a_lost_connection_is_an_error_once_and_then_made_again(
         assert names(store, JobFilter()) == ["c", "a"]
         # and the writer's place is still its own
         with pytest.raises(StoreError, match="another scheduler"):
-            Store(postgres_url)
+            Store(postgres_url, timeout_s=0.2)
 
 
 def test_a_connection_lost_while_it_commits_leaves_the_end_open(
@@ -296,16 +296,13 @@ def test_a_server_that_only_reads(postgres_server: PostgresServer, postgres_url:
         postgres_server.run("DROP ROLE reader")
 
 
-def test_a_table_that_somebody_locked(opened: Callable[..., Store], store_at: str) -> None:
-    if not store_at.startswith("postgresql"):
-        pytest.skip("SQLite's turn is test_a_locked_file")
-    store = opened(timeout_s=1.0)
-    with psycopg.connect(store_at) as other:
+def test_a_table_that_somebody_locked(postgres_url: str) -> None:
+    with Store(postgres_url, timeout_s=0.5) as store, psycopg.connect(postgres_url) as other:
         other.execute("LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE")
         with pytest.raises(StoreLocked):
             submit(store, submission("a"))
         other.rollback()
-    assert submit(store, submission("a")) == [1]
+        assert submit(store, submission("a")) == [1]
 
 
 # -- backups ----------------------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from fairlead.model.errors import InputError
-from fairlead.server.store.errors import StoreError, StoreInUse, StoreUnavailable, translated
+from fairlead.server.store.errors import StoreError, StoreInUse, StoreLocked, StoreUnavailable, translated
 
 _FORM = "a path, sqlite:////path/to/file.db, or postgresql://user:password@host/database"
 _LOCK = 0x464C4452  #: "FLDR": the first half of the advisory lock's key, the second is the schema
@@ -54,6 +54,7 @@ class Database:
         self.path = Path(url.database or "") if self.is_sqlite else None
         self.where = str(self.path) if self.is_sqlite else _shown(url)
         self.write = write
+        self.timeout_s = timeout_s
         self._turn = threading.RLock()
         self._writer: Connection | None = None
         self._lock_file: TextIO | None = None
@@ -117,11 +118,7 @@ class Database:
             connection = self._writing.connect()
             try:
                 if not self.is_sqlite:
-                    query = text("SELECT pg_try_advisory_lock(:ours, hashtext(current_schema()))")
-                    held = connection.execute(query, {"ours": _LOCK}).scalar()
-                    connection.commit()
-                    if not held:
-                        raise StoreInUse(self.where, "another scheduler writes to it")
+                    _take_lock(connection, self.where, self.timeout_s)
             except BaseException:
                 connection.close()
                 raise
@@ -148,6 +145,20 @@ class Database:
                 self._lock_file = None
 
 
+def _take_lock(connection: Connection, where: str, timeout_s: float) -> None:
+    """Waits a little: a server frees the lock of a client that was killed as soon as it sees the connection gone."""
+    wait_ms = int(min(timeout_s, 3.0) * 1000)
+    try:
+        connection.execute(text(f"SET LOCAL lock_timeout = {wait_ms}"))
+        connection.execute(text("SELECT pg_advisory_lock(:ours, hashtext(current_schema()))"), {"ours": _LOCK})
+        connection.commit()
+    except SQLAlchemyError as error:
+        told = translated(error, where)
+        raise (
+            StoreInUse(where, "another scheduler writes to it") if isinstance(told, StoreLocked) else told
+        ) from error
+
+
 def _locked(path: Path, where: str) -> TextIO:
     file = open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+", encoding="utf-8")  # noqa: SIM115
     try:
@@ -172,6 +183,8 @@ def _engine(url: URL, timeout_s: float, writes: bool) -> Engine:
         arguments = {
             "connect_timeout": max(int(timeout_s), 1),
             "application_name": "fairlead",
+            # a server that is gone without a word is noticed within half a minute
+            **{"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3},
             "options": settings + ("off" if writes else "on"),
         }
     options: dict[str, Any] = {"poolclass": NullPool} if writes else {"pool_size": 4, "max_overflow": 12}

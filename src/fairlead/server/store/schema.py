@@ -78,6 +78,7 @@ JOBS = Table(
 )
 Index("jobs_by_state", JOBS.c.state, JOBS.c.seq)
 Index("jobs_by_tenant", JOBS.c.tenant, JOBS.c.seq)
+Index("jobs_counted", JOBS.c.tenant, JOBS.c.state)
 Index("jobs_by_user", JOBS.c.user, JOBS.c.seq)
 Index("jobs_by_end", JOBS.c.finished_s, JOBS.c.seq)
 Index("jobs_by_start", JOBS.c.first_start_s, JOBS.c.seq)
