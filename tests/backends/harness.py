@@ -60,7 +60,8 @@ class Bench:
         return (await self.wait(ReportKind.FAILED_TO_START, more.get("job", "job"))).message
 
     def log(self, job: str = "job") -> str:
-        return (self.executor.settings.state_dir / "logs" / f"{job}.log").read_text()
+        file = self.executor.settings.state_dir / "logs" / f"{job}.log"
+        return file.read_text() if file.exists() else ""
 
     def state(self, job: str = "job", run: int = 1) -> dict[str, Any]:
         return RunDir(f"{self.executor.settings.state_dir}/runs/{job}@{run}").state() or {}

@@ -20,7 +20,7 @@ from fairlead.backends.local.inventory import look
 from fairlead.backends.local.settings import LocalSettings
 from fairlead.runtime.protocols import Place, ReportKind, Suspension
 
-from .harness import Bench, local, until
+from .harness import Bench, local
 
 MACHINE = look(LocalSettings(Path("/nonexistent")))
 HERE = MACHINE.cluster.nodes[0].name
@@ -122,7 +122,6 @@ def test_two_programs_that_each_need_most_of_the_memory_take_turns(path: Path) -
                 before = time.perf_counter()
                 await bench.wait(kind, job, runs[job])
                 resume_s = time.perf_counter() - before
-                await until(lambda job=job: (bench.executor.settings.state_dir / f"logs/{job}.log").exists())  # type: ignore[misc]
                 await reach(bench, job, steps(bench, job) + 200)
                 before = time.perf_counter()
                 await bench.executor.suspend(job, runs[job])
@@ -151,7 +150,6 @@ def test_memory_comes_back_by_a_map_of_gpus(path: Path) -> None:
         async with local(path, gpus=None) as bench:
             await begin(bench, "job", 1, 10**6)
             await bench.wait(ReportKind.STARTED)
-            await until(lambda: (path / "logs/job.log").exists())
             await reach(bench, "job", 10)
             pid = bench.state()["ranks"][0][0]
             uuid = MACHINE.gpus[HERE][0].name

@@ -62,7 +62,12 @@ class LocalExecutor:
             for part in (path, f"{path}/runs", f"{path}/logs"):
                 os.makedirs(part, 0o700, exist_ok=True)
             lock = RunDir(path)
-            free = lock.claim()
+            # one that was killed while it started a process may hold it for a moment longer, through that process
+            for _ in range(50):
+                free = lock.claim()
+                if free:
+                    break
+                await asyncio.sleep(0.02)
         except OSError as error:
             raise InputError(f"the state directory can't be used: {error.strerror}", value=path) from None
         if not free:
