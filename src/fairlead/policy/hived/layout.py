@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -371,8 +373,21 @@ def _spread(cell: PhysicalCell | VirtualCell, at: int, leaf0: dict[PhysicalCell 
         at += kid.gpus
 
 
+@contextmanager
+def _no_collecting() -> Iterator[None]:
+    """Cells are many small objects, none of them garbage: looking for some would take longer than making them."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
 def lay_out(view: View, setup: Setup) -> Desk:
-    hived = Hived(setup.spec, checked=True)
-    found = Layout(hived, setup, view.jobs_in_all, [node.name for node in view.cluster.nodes])
+    with _no_collecting():
+        hived = Hived(setup.spec, checked=True)
+        found = Layout(hived, setup, view.jobs_in_all, [node.name for node in view.cluster.nodes])
     gpus = view.cluster.gpus
     return empty_desk(gpus + 1, gpus, ints=found.t, cells=found.x)
