@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 
@@ -9,13 +10,13 @@ import numpy as np
 import pytest
 
 from fairlead.core.feasible import judge_classes
-from fairlead.kernels.columns import G_NEED_IDS, G_NEED_ROWS, G_ROWS, K_STATE
-from fairlead.kernels.loop import ENDED, NEED_SPACE, compiled_loop
+from fairlead.kernels.columns import ENDED, G_ROWS, K_STATE, NEED_SPACE
 from fairlead.model.event import EventKind
 from fairlead.record.metrics import fold_metrics
 from fairlead.record.outcome import held_gpu_s
 from fairlead.record.runs import fold_runs, sum_by
 from fairlead.record.series import fold_lines
+from fairlead.runtime.driver import Core
 from fairlead.sim.jobs import job_input, most_gpus
 from fairlead.sim.run import prepare
 from fairlead.state.check import check
@@ -60,14 +61,10 @@ def stops(case: Case, every: int) -> Iterator[State]:
     rates = case.profiles.rates(case.cluster, most_gpus(jobs))
     state = new_state(case.cluster, jobs, plugged.traits, case.options, rates)
     judge_classes(state, plugged)
-    run_on, f, desk = compiled_loop(), plugged.plug, plugged.desk(state)
+    core = Core(state, plugged)
     while True:
-        why = run_on(
-            state.cluster, state.shadow, state.jobs, state.queue, state.log, desk, f.p, f.pp,
-            f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place, plugged.plan, int(state.counter[G_ROWS]) + every,
-        )  # fmt: skip
+        why = core.advance(math.inf, int(state.counter[G_ROWS]) + every)
         if why == NEED_SPACE:
-            state.grow_log(int(state.counter[G_NEED_ROWS]), int(state.counter[G_NEED_IDS]))
             continue
         yield state
         if why == ENDED:

@@ -25,8 +25,6 @@ from fairlead.kernels.columns import (
     C_ROOT,
     ENDED,
     G_IDS,
-    G_NEED_IDS,
-    G_NEED_ROWS,
     G_PASSES,
     G_ROWS,
     G_VICTIMS,
@@ -35,7 +33,6 @@ from fairlead.kernels.columns import (
     K_SCRATCH,
     K_STATE,
     N_CPU,
-    NEED_SPACE,
     Q_NOW,
     R_PREEMPTS,
     RUNNING,
@@ -51,7 +48,7 @@ from fairlead.policy.base import QueuePolicy
 from fairlead.policy.registry import find_policy
 from fairlead.record.outcome import fold_outcome
 from fairlead.record.runs import STOPS
-from fairlead.runtime.driver import parts_for
+from fairlead.runtime.driver import Core
 from fairlead.sim.jobs import job_input, most_gpus
 from fairlead.sim.profiles import Profile, Profiles
 from fairlead.sim.run import Run, prepare, simulate
@@ -170,15 +167,9 @@ def stops(case: Case, every: int) -> Iterator[tuple[State, Plugged]]:
     rates = case.profiles.rates(case.cluster, most_gpus(jobs))
     state = new_state(case.cluster, jobs, plugged.traits, case.options, rates)
     judge_classes(state, plugged)
-    run_on, f, desk = compiled_loop(), plugged.plug, plugged.desk(state)
-    seldom = parts_for(plugged.traits, case.options.nodes_fail)
+    core = Core(state, plugged)
     while True:
-        why = run_on(
-            state.cluster, state.shadow, state.jobs, state.queue, state.log, desk, f.p, f.pp,
-            f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place, *seldom, plugged.plan, np.inf, int(state.counter[G_ROWS]) + every,
-        )  # fmt: skip
-        if why == NEED_SPACE:
-            state.grow_log(int(state.counter[G_NEED_ROWS]), int(state.counter[G_NEED_IDS]))
+        why = core.advance(np.inf, int(state.counter[G_ROWS]) + every)
         yield state, plugged
         if why == ENDED:
             return

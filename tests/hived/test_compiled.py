@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairlead.kernels import moves
+from fairlead.kernels import rows
 from fairlead.model.cluster import ClusterSpec, TenantSpec, parse_cluster_shape
 from fairlead.policy.hived.algorithm import Hived
 from fairlead.policy.hived.check import broken_rules
@@ -100,6 +100,6 @@ def test_a_broken_rule_is_found() -> None:
 
 
 def test_the_kinds_of_rows_that_it_reads_are_the_cores() -> None:
-    rows = (moves.FINISH_ROW, moves.KILL_ROW, moves.NODE_DOWN_ROW, moves.NODE_UP_ROW)
-    assert rows == (FINISH_ROW, KILL_ROW, NODE_DOWN_ROW, NODE_UP_ROW)
-    assert sorted([moves.FINISH_ROW, moves.FAIL_ROW, moves.GIVE_UP_ROW, moves.KILL_ROW]) == [4, 5, 6, 7]
+    core = (rows.FINISH_ROW, rows.KILL_ROW, rows.NODE_DOWN_ROW, rows.NODE_UP_ROW)
+    assert core == (FINISH_ROW, KILL_ROW, NODE_DOWN_ROW, NODE_UP_ROW)
+    assert sorted([rows.FINISH_ROW, rows.FAIL_ROW, rows.GIVE_UP_ROW, rows.KILL_ROW]) == [4, 5, 6, 7]

@@ -149,6 +149,10 @@ class Plugged:
     uses_estimates: bool
     forecaster: Forecaster | None = None
 
+    @property
+    def uses_utilization(self) -> bool:
+        return find_placer(parse_choice(self.placer).name).needs_utilization
+
     def desk(self, state: State) -> Desk:
         if isinstance(self.planner, CompiledPlanner):
             return self.planner.desk(View(state, 0.0))

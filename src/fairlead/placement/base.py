@@ -19,6 +19,8 @@ class Placer:
     parameters: ClassVar[Mapping[str, Any]] = {}
     #: True: reads cluster.gpu_free even where no job asks for a share
     needs_gpu_parts: ClassVar[bool] = False
+    #: True: looks at how much of a GPU a job uses, so that jobs that differ in it are different shapes
+    needs_utilization: ClassVar[bool] = False
     place: ClassVar[Callable[..., int]]
 
     @classmethod

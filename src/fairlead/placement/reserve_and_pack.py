@@ -210,6 +210,7 @@ class ReserveAndPack(Placer):
 
     name = "reserve-and-pack"
     parameters = {"high": "", "threshold": 0.5, "gpus": 2.0, "keep": 0.0, "waits": False}
+    needs_utilization = True
     place = staticmethod(place)
 
     @classmethod

@@ -57,29 +57,35 @@ class Core:
 
     def run(self, until: float = math.inf, watch: Watch | None = None) -> int:
         """Run until nothing more happens by `until` (PAUSED), or every job has ended or been refused (ENDED)."""
-        state, plugged, desk, f = self.state, self.plugged, self.desk, self.plugged.plug
+        state = self.state
         total = len(state.input)
         while True:
             stop = int(state.counter[G_ROWS]) + STRIDE
             stop -= stop % STRIDE  # the same rows in every run, whatever made the core come back
-            why = self._run_on(
-                state.cluster, state.shadow, state.jobs, state.queue, state.log, desk, f.p, f.pp,
-                f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place,
-                *self._seldom, plugged.plan, until, stop,
-            )  # fmt: skip
-            if why == NEED_SPACE:
-                state.grow_log(int(state.counter[G_NEED_ROWS]), int(state.counter[G_NEED_IDS]))
-            elif why == WAKE:
-                assert plugged.planner is not None
-                consult(state, plugged)
-            elif why == LEARN:
-                train(state, plugged, desk)
-            elif why == ILLEGAL_PLAN:
-                raise illegal(state, plugged, desk)
+            why = self.advance(until, stop)
             if watch is not None and why not in (WAKE, LEARN):
                 watch(total - int(state.counter[G_LIVE]), total, state)
             if why in (ENDED, PAUSED):
                 return why
+
+    def advance(self, until: float, stop_row: int) -> int:
+        """Let the loop run once, and do what it came back for: why it did."""
+        state, plugged, desk, f = self.state, self.plugged, self.desk, self.plugged.plug
+        why = self._run_on(
+            state.cluster, state.shadow, state.jobs, state.queue, state.log, desk, f.p, f.pp,
+            f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place,
+            *self._seldom, plugged.plan, until, stop_row,
+        )  # fmt: skip
+        if why == NEED_SPACE:
+            state.grow_log(int(state.counter[G_NEED_ROWS]), int(state.counter[G_NEED_IDS]))
+        elif why == WAKE:
+            assert plugged.planner is not None
+            consult(state, plugged)
+        elif why == LEARN:
+            train(state, plugged, desk)
+        elif why == ILLEGAL_PLAN:
+            raise illegal(state, plugged, desk)
+        return why
 
 
 def drive(state: State, plugged: Plugged, watch: Watch | None = None) -> None:

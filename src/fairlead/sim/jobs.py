@@ -17,7 +17,9 @@ from fairlead.state.jobs import NO_SUCH_TYPE, JobInput
 from fairlead.workload.trace import Names, Trace
 
 
-def job_input(trace: Trace, spec: ClusterSpec, profiles: Profiles, *, estimates: bool) -> JobInput:
+def job_input(
+    trace: Trace, spec: ClusterSpec, profiles: Profiles, *, estimates: bool, utilization: bool = False
+) -> JobInput:
     tenant, tenant_names = _tenants(trace.tenant)
     return JobInput(
         submit_s=np.ascontiguousarray(trace.submit_s),
@@ -33,7 +35,7 @@ def job_input(trace: Trace, spec: ClusterSpec, profiles: Profiles, *, estimates:
         estimate_s=_estimates(trace) if estimates else None,
         profile=profiles.numbers(trace.profile),
         skew_milli=profiles.skews(trace.profile),
-        efficiency_milli=profiles.efficiencies(trace.profile),
+        efficiency_milli=profiles.efficiencies(trace.profile) if utilization else None,
         gpu_memory_gib=profiles.memory_gib(trace.profile, trace.gpu_memory_mib, len(trace)),
         min_gpus=trace.min_gpus,
         max_gpus=trace.max_gpus,

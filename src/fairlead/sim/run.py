@@ -96,7 +96,7 @@ def simulate(
     options, profiles = options or Options(), profiles or Profiles()
     plugged, compile_s = prepare(policy, placer, trace, spec, options)
     started = time.perf_counter()
-    jobs = job_input(trace, spec, profiles, estimates=plugged.uses_estimates)
+    jobs = job_input(trace, spec, profiles, estimates=plugged.uses_estimates, utilization=plugged.uses_utilization)
     state = new_state(spec, jobs, plugged.traits, options, profiles.rates(spec, most_gpus(jobs)))
     judge_classes(state, plugged)
     table = JobTable(jobs.submit_s, jobs.gpus, jobs.duration_s, jobs.share_milli, jobs.tenant, jobs.tenant_names)
