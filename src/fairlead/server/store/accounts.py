@@ -61,12 +61,12 @@ class Accounts:
         with self._database.reading() as connection:
             return [TokenRow(*row) for row in connection.execute(query)]
 
-    def token_with(self, digest: str) -> tuple[TokenRow, bool] | None:
-        """The token with this hash, and whether its user is disabled."""
-        query = select(TOKENS, USERS.c.disabled).join(USERS, USERS.c.name == TOKENS.c.user)
+    def token_with(self, digest: str) -> tuple[TokenRow, UserRow] | None:
+        """The token with this hash, and its user."""
+        query = select(TOKENS, USERS).join(USERS, USERS.c.name == TOKENS.c.user)
         with self._database.reading() as connection:
             row = connection.execute(query.where(TOKENS.c.hash == digest)).first()
-        return None if row is None else (TokenRow(*row[:-1]), bool(row[-1]))
+        return None if row is None else (TokenRow(*row[: len(TOKENS.c)]), UserRow(*row[len(TOKENS.c) :]))
 
     def add_token(self, token: TokenRow) -> None:
         values = {name: getattr(token, name) for name in TokenRow.__dataclass_fields__}

@@ -184,7 +184,9 @@ def _engine(url: URL, timeout_s: float, writes: bool) -> Engine:
             "connect_timeout": max(int(timeout_s), 1),
             "application_name": "fairlead",
             # a server that is gone without a word is noticed within half a minute
-            **{"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3},
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
             "options": settings + ("off" if writes else "on"),
         }
     options: dict[str, Any] = {"poolclass": NullPool} if writes else {"pool_size": 4, "max_overflow": 12}
