@@ -120,7 +120,7 @@ _orders = st.tuples(st.sampled_from(sorted(SORTS)), st.booleans(), st.integers(1
 
 
 @given(_orders, st.lists(st.integers(0, 3), max_size=8))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_jobs_that_come_between_two_pages_hide_and_double_no_other(
     tmp_path_factory: pytest.TempPathFactory, order: tuple[str, bool, int], arrivals: list[int]
 ) -> None:

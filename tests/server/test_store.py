@@ -23,6 +23,7 @@ from fairlead.server.store import (
     StoreMistake,
     Submission,
     Usage,
+    UserRow,
     Waited,
 )
 
@@ -102,6 +103,9 @@ def test_the_same_key_from_the_same_user_is_the_same_job(store: Store) -> None:
     assert other.jobs != first.jobs
     with pytest.raises(KeyReused, match="used for another job"):
         store.write(Batch(submissions=[submission("b", key="k")]))
+    for key in ("", "x" * 201):
+        with pytest.raises(InputError, match="no idempotency key"):
+            store.write(Batch(submissions=[submission("a", key=key)]))
     array = store.write(Batch(submissions=[submission("c", key="l", array=(0, 1, 2))])).submitted[0]
     again = store.write(Batch(submissions=[submission("c", key="l", array=(0, 1, 2))])).submitted[0]
     assert (again.jobs, again.array_id, len(again.jobs)) == (array.jobs, array.array_id, 3)
@@ -245,7 +249,7 @@ def test_counts_by_tenant_and_state(store: Store) -> None:
 def test_a_job_that_is_not_there_is_said_so(store: Store) -> None:
     for ask in (store.job, store.spec, store.timeline):
         with pytest.raises(NoSuchJob, match="there is no job with this id; got 'x"):
-            ask("x\0")
+            ask("x")
 
 
 @pytest.mark.parametrize(
@@ -262,3 +266,33 @@ def test_a_submission_may_be_of_any_text(store: Store, tmp_path: Path) -> None:
     assert store.spec("1") == spec
     assert store.jobs(JobFilter(search="%_\\")).jobs[0].name == spec.name
     assert store.jobs(JobFilter(users=["zoë"], search="日")).jobs[0].user == "zoë"
+
+
+@pytest.mark.parametrize("odd", ["\0", "\ud800", "a\0b\udfff", "%", "'; DROP TABLE jobs; --", "x" * 100_000])
+def test_odd_words_find_nothing_and_break_nothing(store: Store, odd: str) -> None:
+    one = Submission(JobSpec(run="true"), f"u{odd}", f"t{odd}", 1.0, key=f"k{odd}" if len(odd) < 1000 else "k")
+    first, again = (store.write(Batch(submissions=[one])).submitted[0] for _ in range(2))
+    assert (first.jobs, again.duplicate) == (again.jobs, True)
+    assert store.count(JobFilter(users=[f"u{odd}"])) == store.count(JobFilter(tenants=[f"t{odd}"])) == 1
+    assert (
+        store.count(JobFilter(states=[odd]))
+        == store.count(JobFilter(search=odd))
+        == store.count(JobFilter(array=odd))
+        == 0
+    )
+    assert store.events(kinds=[odd]) == store.events(2**70) == store.events(limit=-1) == []
+    assert len(store.events(-(2**70), limit=2**70)) == 1
+    for ask in (store.job, store.spec, store.timeline):
+        with pytest.raises(NoSuchJob):
+            ask(odd)
+    store.accounts.put_user(UserRow(f"u{odd}", odd, 1.0))
+    store.accounts.put_user(UserRow(f"u{odd}", odd, 2.0))
+    assert [user.created_s for user in store.accounts.users()] == [2.0]
+    assert store.accounts.user(f"u{odd}") is not None
+    assert (store.accounts.user(odd), store.accounts.tokens(odd), store.accounts.token_with(odd)) == (None, [], None)
+    with pytest.raises(InputError, match="no token"):
+        store.accounts.revoke_token(odd, 1.0)
+    store.standing.put_tenant(TenantSpec(odd))
+    store.standing.drain(odd, 1.0, odd, odd)
+    store.standing.undrain(odd)
+    assert (store.standing.nodes(), store.standing.remove_tenant(odd)) == ([], True)

@@ -88,6 +88,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk(small_disk: Path) -> None:
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(500_000))
     with Store(small_disk / "s.db") as store:
         with pytest.raises(StoreFull, match="no space left"):
             fill(store)
@@ -96,6 +98,9 @@ def test_a_full_disk(small_disk: Path) -> None:
         with pytest.raises(StoreFull):
             store.back_up(small_disk / "copy.db")
         assert sorted(path.name for path in small_disk.glob("copy*")) == []
+        ballast.unlink()
+        assert submit(store, submission("goes on")) == [jobs + 1]
+        assert counts(store) == (jobs + 1, events + 1, last + 1)
 
 
 def test_a_disk_that_only_reads(small_disk: Path) -> None:

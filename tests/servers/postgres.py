@@ -60,7 +60,8 @@ def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
 
 
 @contextmanager
-def started(binaries: Path) -> Iterator[PostgresServer]:
+def started(binaries: Path, durable: bool = False) -> Iterator[PostgresServer]:
+    """Without `durable` it does not wait for the disk: it survives its clients' crashes, which is what tests are about."""
     user = _user()
     folder = Path(tempfile.mkdtemp(prefix="fairlead-pg-"))
     try:
@@ -71,6 +72,8 @@ def started(binaries: Path) -> Iterator[PostgresServer]:
         if done.returncode:
             pytest.skip(f"initdb does not work here: {done.stderr.strip()}")
         settings = {"listen_addresses": "", "unix_socket_directories": folder, "max_connections": 50}
+        if not durable:
+            settings |= {"fsync": "off", "full_page_writes": "off"}
         words = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(

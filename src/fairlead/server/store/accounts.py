@@ -9,6 +9,7 @@ from sqlalchemy import bindparam, func, select
 
 from fairlead.model.errors import InputError
 from fairlead.server.store.database import Database
+from fairlead.server.store.rows import clean
 from fairlead.server.store.schema import TOKENS, USERS
 
 
@@ -43,41 +44,44 @@ class Accounts:
 
     def user(self, name: str) -> UserRow | None:
         with self._database.reading() as connection:
-            row = connection.execute(select(USERS).where(USERS.c.name == name)).first()
+            row = connection.execute(select(USERS).where(USERS.c.name == clean(name))).first()
         return None if row is None else UserRow(*row)
 
     def put_user(self, user: UserRow) -> None:
         """Add it, or change what is known of it."""
-        values = {"tenant": user.tenant, "created_s": user.created_s, "disabled": user.disabled}
+        name = clean(user.name)
+        values = {"tenant": clean(user.tenant), "created_s": user.created_s, "disabled": user.disabled}
         with self._database.writing() as connection:
-            done = connection.execute(USERS.update().where(USERS.c.name == user.name).values(**values))
+            done = connection.execute(USERS.update().where(USERS.c.name == name).values(**values))
             if not done.rowcount:
-                connection.execute(USERS.insert(), [{"name": user.name, **values}])
+                connection.execute(USERS.insert(), [{"name": name, **values}])
 
     def tokens(self, user: str | None = None) -> list[TokenRow]:
         query = select(TOKENS).order_by(TOKENS.c.created_s, TOKENS.c.id)
         if user is not None:
-            query = query.where(TOKENS.c.user == user)
+            query = query.where(TOKENS.c.user == clean(user))
         with self._database.reading() as connection:
             return [TokenRow(*row) for row in connection.execute(query)]
 
-    def token_with(self, digest: str) -> tuple[TokenRow, bool] | None:
-        """The token with this hash, and whether its user is disabled."""
-        query = select(TOKENS, USERS.c.disabled).join(USERS, USERS.c.name == TOKENS.c.user)
+    def token_with(self, digest: str) -> tuple[TokenRow, UserRow] | None:
+        """The token with this hash, and its user."""
+        query = select(TOKENS, USERS).join(USERS, USERS.c.name == TOKENS.c.user)
         with self._database.reading() as connection:
-            row = connection.execute(query.where(TOKENS.c.hash == digest)).first()
-        return None if row is None else (TokenRow(*row[:-1]), bool(row[-1]))
+            row = connection.execute(query.where(TOKENS.c.hash == clean(digest))).first()
+        return None if row is None else (TokenRow(*row[: len(TOKENS.c)]), UserRow(*row[len(TOKENS.c) :]))
 
     def add_token(self, token: TokenRow) -> None:
         values = {name: getattr(token, name) for name in TokenRow.__dataclass_fields__}
+        values |= {"user": clean(token.user), "label": clean(token.label)}
         with self._database.writing() as connection:
-            if connection.execute(select(USERS.c.name).where(USERS.c.name == token.user)).first() is None:
+            if connection.execute(select(USERS.c.name).where(USERS.c.name == clean(token.user))).first() is None:
                 raise InputError("there is no such user", value=token.user)
             connection.execute(TOKENS.insert(), [values])
 
     def revoke_token(self, token_id: str, time_s: float) -> TokenRow:
         """Of one that was revoked before, the first time stays."""
         with self._database.writing() as connection:
+            token_id = clean(token_id)
             row = connection.execute(select(TOKENS).where(TOKENS.c.id == token_id)).first()
             if row is None:
                 raise InputError("there is no token with this id", value=token_id)

@@ -8,17 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, Select, false, func, or_, select, tuple_
 
 from fairlead.model.errors import InputError
-from fairlead.model.job import JobSpec, When
+from fairlead.model.job import LONGEST_NAME, JobSpec, When
 from fairlead.model.suggest import unknown
 from fairlead.server.store.errors import NoSuchJob
-from fairlead.server.store.rows import JobRow, LiveJob, StoredEvent, Waited, places_from
+from fairlead.server.store.rows import JobRow, LiveJob, StoredEvent, Waited, clean, places_from
 from fairlead.server.store.schema import DEPENDENCIES, EVENTS, JOBS, SPECS
 from fairlead.workload.job_document import job_from_json
 
 MOST_ROWS = 1000  #: of one page
+_MOST_EVENTS = 100_000
+_FAR = 2**62  #: more than there will ever be, and no more than a database takes
 _COLUMNS = [JOBS.c[name] for name in JobRow.__dataclass_fields__]
 _PLACES = list(JobRow.__dataclass_fields__).index("places")
 _MEMO = list(JobRow.__dataclass_fields__).index("memo")
@@ -52,16 +54,18 @@ class JobFilter:
         found: list[ColumnElement[bool]] = []
         for column, values in ((JOBS.c.state, self.states), (JOBS.c.tenant, self.tenants), (JOBS.c.user, self.users)):
             if values:
-                found.append(column.in_(list(values)))
+                found.append(column.in_([clean(value) for value in values]))
         if self.search:
-            words = self.search.replace("\0", "")
+            words = clean(self.search)
+            named = JOBS.c.name.icontains(words, autoescape=True)
+            # no name is longer, and SQLite refuses to look for what is very long
             found.append(
-                or_(JOBS.c.name.icontains(words, autoescape=True), JOBS.c.id.startswith(words, autoescape=True))
+                false() if len(words) > LONGEST_NAME else or_(named, JOBS.c.id.startswith(words, autoescape=True))
             )
         if self.live is not None:
             found.append(JOBS.c.finished_s.is_(None) if self.live else JOBS.c.finished_s.is_not(None))
         if self.array is not None:
-            found.append(JOBS.c.array_id == self.array)
+            found.append(JOBS.c.array_id == clean(self.array))
         return found
 
 
@@ -148,16 +152,14 @@ def job_row(row: Sequence[Any]) -> JobRow:
 
 
 def get_job(connection: Connection, job_id: str) -> JobRow:
-    row = connection.execute(select(*_COLUMNS).where(JOBS.c.id == job_id.replace("\0", ""))).first()
+    row = connection.execute(select(*_COLUMNS).where(JOBS.c.id == clean(job_id))).first()
     if row is None:
         raise NoSuchJob("there is no job with this id", value=job_id)
     return job_row(row)
 
 
 def get_spec(connection: Connection, job_id: str) -> JobSpec:
-    query = (
-        select(SPECS.c.document).join(JOBS, JOBS.c.spec_seq == SPECS.c.seq).where(JOBS.c.id == job_id.replace("\0", ""))
-    )
+    query = select(SPECS.c.document).join(JOBS, JOBS.c.spec_seq == SPECS.c.seq).where(JOBS.c.id == clean(job_id))
     document = connection.execute(query).scalar()
     if document is None:
         raise NoSuchJob("there is no job with this id", value=job_id)
@@ -178,11 +180,12 @@ def events_since(
     connection: Connection, seq: int, limit: int, job: int | None = None, kinds: Sequence[str] = ()
 ) -> list[StoredEvent]:
     columns = (EVENTS.c.kind, EVENTS.c.time_s, EVENTS.c.job_seq, EVENTS.c.run, EVENTS.c.args, EVENTS.c.seq)
-    query = select(*columns).where(EVENTS.c.seq > seq).order_by(EVENTS.c.seq).limit(limit)
+    since, most = max(min(seq, _FAR), 0), max(min(limit, _MOST_EVENTS), 0)
+    query = select(*columns).where(EVENTS.c.seq > since).order_by(EVENTS.c.seq).limit(most)
     if job is not None:
         query = query.where(EVENTS.c.job_seq == job)
     if kinds:
-        query = query.where(EVENTS.c.kind.in_(list(kinds)))
+        query = query.where(EVENTS.c.kind.in_([clean(kind) for kind in kinds]))
     return [
         StoredEvent(kind, time_s, job_seq, run, json.loads(args), seq)
         for kind, time_s, job_seq, run, args, seq in connection.execute(query)

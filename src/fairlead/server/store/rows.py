@@ -183,3 +183,10 @@ def places_from(text: str) -> tuple[Place, ...]:
 
 def held_milli(places: Sequence[Place]) -> int:
     return sum(len(place.gpus) * place.milli for place in places)
+
+
+def clean(text: str) -> str:
+    """What a program said may hold anything; a database holds UTF-8 without zero bytes."""
+    if "\0" in text:
+        text = text.replace("\0", "�")
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

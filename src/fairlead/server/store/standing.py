@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 
 from fairlead.model.cluster import TenantSpec
 from fairlead.server.store.database import Database
-from fairlead.server.store.rows import NodeRow, Usage
+from fairlead.server.store.rows import NodeRow, Usage, clean
 from fairlead.server.store.schema import NODES, SETTINGS, TENANTS, USAGE
 
 
@@ -23,28 +23,30 @@ class Standing:
             return read_tenants(connection)
 
     def put_tenant(self, tenant: TenantSpec) -> None:
+        name = clean(tenant.name)
         values = {"quota_gpus": tenant.quota_gpus, "weight": tenant.weight}
         with self._database.writing() as connection:
-            if not connection.execute(TENANTS.update().where(TENANTS.c.name == tenant.name).values(**values)).rowcount:
-                connection.execute(TENANTS.insert(), [{"name": tenant.name, **values}])
+            if not connection.execute(TENANTS.update().where(TENANTS.c.name == name).values(**values)).rowcount:
+                connection.execute(TENANTS.insert(), [{"name": name, **values}])
 
     def remove_tenant(self, name: str) -> bool:
         with self._database.writing() as connection:
-            return connection.execute(TENANTS.delete().where(TENANTS.c.name == name)).rowcount > 0
+            return connection.execute(TENANTS.delete().where(TENANTS.c.name == clean(name))).rowcount > 0
 
     def nodes(self) -> list[NodeRow]:
         with self._database.reading() as connection:
             return read_nodes(connection)
 
     def drain(self, name: str, time_s: float, by: str, reason: str) -> None:
-        values = {"drained_s": time_s, "drained_by": by, "drain_reason": reason}
+        name = clean(name)
+        values = {"drained_s": time_s, "drained_by": clean(by), "drain_reason": clean(reason)}
         with self._database.writing() as connection:
             if not connection.execute(NODES.update().where(NODES.c.name == name).values(**values)).rowcount:
                 connection.execute(NODES.insert(), [{"name": name, **values}])
 
     def undrain(self, name: str) -> None:
         with self._database.writing() as connection:
-            connection.execute(NODES.delete().where(NODES.c.name == name))
+            connection.execute(NODES.delete().where(NODES.c.name == clean(name)))
 
     def settings(self) -> dict[str, Any]:
         with self._database.reading() as connection:

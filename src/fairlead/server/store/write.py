@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, Table, bindparam, func, select
 
 from fairlead.model.errors import InputError
-from fairlead.model.job import JobSpec
+from fairlead.model.job import LONGEST_NAME, JobSpec
 from fairlead.server.store.errors import KeyReused, NoSuchJob, StoreMistake
 from fairlead.server.store.rows import (
     SUBMIT,
@@ -21,6 +21,7 @@ from fairlead.server.store.rows import (
     Submission,
     Submitted,
     Written,
+    clean,
     held_milli,
     places_json,
 )
@@ -115,8 +116,11 @@ def _number(rows: _Rows, batch: Batch) -> Written:
 
 def _check(rows: _Rows, submission: Submission, keys: dict[tuple[str, str], str]) -> None:
     if submission.key is not None:
+        if not 1 <= len(submission.key) <= LONGEST_NAME:
+            accepts = f"1 to {LONGEST_NAME} characters"
+            raise InputError("this is no idempotency key", value=submission.key[:LONGEST_NAME], accepts=accepts)
         document = job_to_json(submission.spec)
-        if keys.setdefault((submission.user, submission.key), document) != document:
+        if keys.setdefault(_known(submission), document) != document:
             raise KeyReused(
                 "this idempotency key was used for another job",
                 value=submission.key,
@@ -127,8 +131,12 @@ def _check(rows: _Rows, submission: Submission, keys: dict[tuple[str, str], str]
             raise NoSuchJob("there is no job with this id", column="depends_on", value=dependency.job)
 
 
+def _known(submission: Submission) -> tuple[str, str]:
+    return clean(submission.user), clean(submission.key or "")
+
+
 def _submit(rows: _Rows, submission: Submission) -> Submitted:
-    spec, known = submission.spec, (submission.user, submission.key or "")
+    spec, known = submission.spec, _known(submission)
     if submission.key is not None and known in rows.keys:
         return replace(rows.keys[known][1], duplicate=True)
     first = rows.counters.job + 1
@@ -181,12 +189,12 @@ def _job(
 
 
 def _look_up_keys(connection: Connection, rows: _Rows, submissions: Sequence[Submission]) -> None:
-    wanted = {(one.user, one.key) for one in submissions if one.key is not None}
+    wanted = {_known(one) for one in submissions if one.key is not None}
     if not wanted:
         return
     columns = (JOBS.c.user, JOBS.c.key, JOBS.c.seq, JOBS.c.id, JOBS.c.array_id, SPECS.c.document)
     query = select(*columns).join(SPECS, SPECS.c.seq == JOBS.c.spec_seq)
-    for keys in _parts({key for _, key in wanted if key is not None}):
+    for keys in _parts({key for _, key in wanted}):
         for user, key, seq, name, array_id, document in connection.execute(query.where(JOBS.c.key.in_(keys))):
             if (user, key) in wanted:
                 rows.keys[user, key] = (document, _as_submitted(connection, seq, name, array_id))
@@ -255,13 +263,6 @@ def _stored(columns: Mapping[str, Any]) -> dict[str, Any]:
             value = finite(value)
         made[name] = value
     return made
-
-
-def clean(text: str) -> str:
-    """What a program said may hold anything; a database holds UTF-8 without zero bytes."""
-    if "\0" in text:
-        text = text.replace("\0", "�")
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def finite(value: float) -> float:
