@@ -15,6 +15,8 @@ from fairlead.model.cells import CellsSpec
 from fairlead.model.errors import InputError
 from fairlead.policy.hived.algorithm import Hived
 from fairlead.policy.hived.cases import Cases, check_cases, pod_of, started
+from fairlead.policy.hived.cells import CellState
+from fairlead.policy.hived.check import broken_rules
 from fairlead.policy.hived.groups import Bind, GroupState, Phase, Pod, Preempt, UserError, Wait
 from fairlead.policy.hived.recover import reconfigure
 from fairlead.workload.hived_config import hived_cluster
@@ -118,6 +120,34 @@ def test_a_preemption_begins_and_goes_on_only_within_suggested_nodes(config: dic
     assert isinstance(hived.schedule(preemptor, fewer), Wait)
     assert "group24" not in hived.groups
     assert hived.groups["group18"].state is GroupState.ALLOCATED
+
+
+def test_a_preemption_is_cancelled_when_a_node_of_it_turns_bad(config: dict[str, Any]) -> None:
+    run = Cases(cells(config), CASES)
+    run.ask("pod28")
+    run.ask("pod33")
+    assert run.hived.groups["group24"].state is GroupState.PREEMPTING
+    run.hived.set_bad_node("0.0.3.1")
+    assert isinstance(run.hived.schedule(pod_of("pod33", CASES), run.hived.nodes()), Wait)
+    assert "group24" not in run.hived.groups
+    assert run.hived.groups["group19"].state is GroupState.ALLOCATED
+    assert {gpu.priority for gpu in run.hived.groups["group19"].gpus()} == {1}
+    assert broken_rules(run.hived) == []
+
+
+def test_a_group_that_gets_its_cells_waits_for_its_victims_and_then_runs(config: dict[str, Any]) -> None:
+    run = Cases(cells(config), {**CASES, "expected_bind": {}})
+    run.ask("pod25")
+    for_25 = [gpu.address for gpu in run.hived.groups["group16"].gpus()]
+    assert isinstance(run.ask("pod26"), Preempt)
+    assert [gpu.state for gpu in run.hived.groups["group17"].gpus()] == [CellState.RESERVING] * 2
+    run.stop("pod25")
+    assert "group16" not in run.hived.groups
+    assert [gpu.state for gpu in run.hived.groups["group17"].gpus()] == [CellState.RESERVED] * 2
+    run.ask("pod26")
+    assert run.hived.groups["group17"].state is GroupState.ALLOCATED
+    assert [gpu.address for gpu in run.hived.groups["group17"].gpus()] == for_25
+    assert broken_rules(run.hived) == []
 
 
 def test_binding_backtracks_and_lazy_preemption_is_reverted(config: dict[str, Any]) -> None:

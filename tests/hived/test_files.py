@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from fairlead.model.errors import InputError
 from fairlead.policy.hived.algorithm import Hived
 from fairlead.policy.hived.groups import Bind, Pod
 from fairlead.workload.clusters import load_cluster
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 OWN = """
 levels: [region, rack]
@@ -206,10 +209,23 @@ def test_what_can_not_be_says_why(what: str, tmp_path: Path) -> None:
     assert "cluster.yaml:" in str(error.value), "the line is named"
 
 
-def test_the_example_in_the_docs(tmp_path: Path) -> None:
-    import re
+def test_the_python_of_the_docs_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (DOCS / "schedulers" / "hived.md").read_text(encoding="utf-8")
+    cluster, program = (
+        re.search(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("yaml file=cluster.yaml", "python")
+    )
+    assert cluster
+    assert program
+    (tmp_path / "cluster.yaml").write_text(cluster[1], encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec(program[1], names)
+    assert isinstance(names["where"], Bind)
+    assert names["lost"] == ()
 
-    page = Path(__file__).resolve().parents[2] / "docs" / "cluster-file.md"
+
+def test_the_example_in_the_docs(tmp_path: Path) -> None:
+    page = DOCS / "cluster-file.md"
     blocks = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     spec = load(tmp_path, blocks[1])
     assert spec.cells is not None

@@ -24,8 +24,8 @@ from fairlead.kernels.columns import (
     TenantRow,
 )
 from fairlead.kernels.desk import empty_desk
-from fairlead.kernels.jit import PACKAGE, compiled_as
-from fairlead.kernels.signatures import JOB_FUNCTION, PLACE_FUNCTION, PLAN_FUNCTION, TENANT_FUNCTION
+from fairlead.kernels.jit import PACKAGE, compiled_as, in_cache, settle_types
+from fairlead.kernels.signatures import JOB_FUNCTION, PLACE_FUNCTION, PLAN_FUNCTION, TENANT_FUNCTION, TYPES
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
 from fairlead.model.suggest import unknown
@@ -124,6 +124,8 @@ def _no_plan(c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float) ->
 
 @cache
 def _plan_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    if _ours(function) and not in_cache(function):
+        settle_types(TYPES, function)
     return compiled_as(PLAN_FUNCTION, cached=_ours(function), for_python=False)(function)
 
 

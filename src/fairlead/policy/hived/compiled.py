@@ -28,7 +28,7 @@ from fairlead.kernels.columns import (
     Table,
 )
 from fairlead.kernels.desk import ask_start, ask_suspend
-from fairlead.kernels.jit import hot, inner, int64
+from fairlead.kernels.jit import inner, int64
 from fairlead.kernels.ranks import outranks
 from fairlead.model.reason import Reason
 from fairlead.policy.base import CompiledPlanner
@@ -87,12 +87,12 @@ FINISH_ROW, KILL_ROW, NODE_DOWN_ROW, NODE_UP_ROW = 4, 7, 8, 9  # of kernels.move
 OUTRANKED = int(Reason.OUTRANKED)
 
 
-@hot
+@inner
 def _class(x: I8, k: int) -> int:
     return x[H_CLASSES] + k * CLASS_SIZE
 
 
-@hot
+@inner
 def _slot(x: I8, j: Jobs, i: int, kind: int) -> int:
     """The priority of job i, whose class has this record."""
     if x[kind + K_PRIO] < 0:
@@ -101,14 +101,14 @@ def _slot(x: I8, j: Jobs, i: int, kind: int) -> int:
     return x[kind + K_PRIO] * levels + levels - 1 - max(0, min(int64(j.ints[K_LEVEL, i]), levels - 1))
 
 
-@hot
+@inner
 def _unblock_all(x: I8) -> None:
     x[H_EPOCH] += 1
     for vc in range(x[H_VC_COUNT]):
         x[x[H_VCS] + vc * VC_SIZE + VC_EPOCH] += 1
 
 
-@hot
+@inner
 def _unblock(x: I8, kind: int) -> None:
     """Something of a job of this class is free: its virtual cluster's jobs may fit, and everybody's opportunistic ones; with
     bad nodes about, anybody's."""
@@ -120,7 +120,7 @@ def _unblock(x: I8, kind: int) -> None:
     x[H_EPOCH] += 1
 
 
-@hot
+@inner
 def _epoch(x: I8, kind: int) -> int:
     return x[H_EPOCH] if x[kind + K_PRIO] < 0 else x[x[H_VCS] + x[kind + K_VC] * VC_SIZE + VC_EPOCH]
 
@@ -171,7 +171,7 @@ def _learn(t: Table, x: I8, j: Jobs, q: Queue, log: Log) -> None:
             _unblock(x, kind)
 
 
-@hot
+@inner
 def _before(x: I8, j: Jobs, a: int, kind_a: int, b: int, kind_b: int) -> bool:
     """Whether waiting job a goes before job b."""
     if x[kind_a + K_PRIO] != x[kind_b + K_PRIO]:
@@ -179,7 +179,7 @@ def _before(x: I8, j: Jobs, a: int, kind_a: int, b: int, kind_b: int) -> bool:
     return outranks(int64(j.ints[K_LEVEL, a]), j.floats[J_KEY, a], a, int64(j.ints[K_LEVEL, b]), j.floats[J_KEY, b], b)
 
 
-@hot
+@inner
 def _blocked(x: I8, j: Jobs, i: int, kind: int) -> bool:
     return x[kind + K_EPOCH] == _epoch(x, kind) and _slot(x, j, i, kind) <= x[kind + K_BLOCKED]
 

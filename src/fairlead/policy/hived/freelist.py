@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fairlead.kernels.bits import add, following, remove
 from fairlead.kernels.columns import I8, Table
-from fairlead.kernels.jit import hot, inner
+from fairlead.kernels.jit import inner
 from fairlead.policy.hived.tables import (
     H_UNDO,
     H_UNDO_COUNT,
@@ -30,7 +30,7 @@ from fairlead.policy.hived.tables import (
 ADDED, REMOVED, SHIFTED = 0, 1, 2
 
 
-@hot
+@inner
 def _enter(t: Table, x: I8, cell: int) -> None:
     """Into the set that it belongs to, if it can be used."""
     lv = t[cell, X_LV]
@@ -38,7 +38,7 @@ def _enter(t: Table, x: I8, cell: int) -> None:
         add(x, x[lv + L_SETS] + t[cell, X_OPP] * x[lv + L_STRIDE], x[lv + L_COUNT], t[cell, X_POS])
 
 
-@hot
+@inner
 def _leave(t: Table, x: I8, cell: int) -> None:
     lv = t[cell, X_LV]
     if t[cell, X_BAD] == 0 or x[lv + L_SINGLE] == 0:
@@ -110,7 +110,7 @@ def next_usable(t: Table, x: I8, lv: int, after: int) -> int:
 # -- a search's changes, and undoing them ---------------------------------------------------------------------------------------
 
 
-@hot
+@inner
 def _note(x: I8, kind: int, what: int, where: int) -> None:
     at = x[H_UNDO] + 3 * x[H_UNDO_COUNT]
     x[at] = kind

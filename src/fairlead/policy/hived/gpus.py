@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.kernels.columns import I8, Table
-from fairlead.kernels.jit import hot, inner
+from fairlead.kernels.jit import inner
 from fairlead.policy.hived.freelist import change_opportunists
 from fairlead.policy.hived.ledger import release, tie, untie, use
 from fairlead.policy.hived.order import touch
@@ -31,7 +31,7 @@ from fairlead.policy.hived.tables import (
 )
 
 
-@hot
+@inner
 def _count(t: Table, x: I8, virtual: int, slot: int, change: int) -> None:
     """A virtual GPU is held, or no longer is, at a priority."""
     node = t[virtual, X_NODE]
@@ -43,7 +43,7 @@ def _count(t: Table, x: I8, virtual: int, slot: int, change: int) -> None:
         touch(t, x, node)
 
 
-@hot
+@inner
 def _count_physical(t: Table, x: I8, gpu: int, slot: int, change: int) -> None:
     """Where nobody is opportunistic, nobody asks."""
     if x[H_OPPORTUNISM] == 0:
@@ -82,7 +82,7 @@ def take_gpu(t: Table, x: I8, gpu: int, virtual: int, slot: int, job: int) -> in
     return -1
 
 
-@hot
+@inner
 def _unbind(t: Table, x: I8, gpu: int) -> None:
     virtual = t[gpu, X_BOUND]
     while virtual >= 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.kernels.columns import I8, Table
-from fairlead.kernels.jit import hot, inner
+from fairlead.kernels.jit import inner
 from fairlead.policy.hived.freelist import change_health, free_add, free_remove
 from fairlead.policy.hived.order import touch
 from fairlead.policy.hived.tables import (
@@ -50,14 +50,14 @@ from fairlead.policy.hived.tables import (
 )
 
 
-@hot
+@inner
 def tie(t: Table, x: I8, physical: int, virtual: int) -> None:
     t[physical, X_BOUND] = virtual
     t[virtual, X_BOUND] = physical
     touch(t, x, virtual)
 
 
-@hot
+@inner
 def untie(t: Table, x: I8, physical: int) -> None:
     virtual = t[physical, X_BOUND]
     t[virtual, X_BOUND] = -1
@@ -65,17 +65,17 @@ def untie(t: Table, x: I8, physical: int) -> None:
     touch(t, x, virtual)
 
 
-@hot
+@inner
 def _owned(x: I8, vc: int, lv: int) -> int:
     return x[H_OWNED] + (vc * x[H_LEVEL_COUNT] + x[lv + L_NUMBER]) * OWNED_SIZE
 
 
-@hot
+@inner
 def _healthy_left(x: I8, lv: int) -> int:
     return x[lv + L_LEFT] - x[lv + L_NBAD]
 
 
-@hot
+@inner
 def _bad_add(t: Table, x: I8, cell: int) -> None:
     lv = t[cell, X_LV]
     x[x[lv + L_BAD] + x[lv + L_NBAD]] = cell
@@ -83,7 +83,7 @@ def _bad_add(t: Table, x: I8, cell: int) -> None:
     x[lv + L_NBAD] += 1
 
 
-@hot
+@inner
 def _bad_remove(t: Table, x: I8, cell: int) -> None:
     lv, at = t[cell, X_LV], t[cell, X_BPOS]
     last = x[x[lv + L_BAD] + x[lv + L_NBAD] - 1]
@@ -93,7 +93,7 @@ def _bad_remove(t: Table, x: I8, cell: int) -> None:
     x[lv + L_NBAD] -= 1
 
 
-@hot
+@inner
 def _doomed_remove(t: Table, x: I8, cell: int, owned: int) -> None:
     at, last = t[cell, X_DPOS], x[x[owned + O_DOOMED] + x[owned + O_NDOOMED] - 1]
     x[x[owned + O_DOOMED] + at] = last
@@ -102,7 +102,7 @@ def _doomed_remove(t: Table, x: I8, cell: int, owned: int) -> None:
     x[owned + O_NDOOMED] -= 1
 
 
-@hot
+@inner
 def _unbound_part(t: Table, x: I8, virtual: int) -> int:
     for k in range(t[virtual, X_NKIDS]):
         kid = x[t[virtual, X_KIDS] + k]
@@ -187,7 +187,7 @@ def _unbind_bad(t: Table, x: I8, cell: int) -> None:
                 count += 1
 
 
-@hot
+@inner
 def _change_below(t: Table, x: I8, cell: int, sign: int) -> None:
     """What is left at the levels below a cell that comes or goes."""
     lv, parts = t[cell, X_LV], t[cell, X_NKIDS]
@@ -358,7 +358,7 @@ def release(t: Table, x: I8, cell: int, vc: int, doomed: bool) -> None:
         parts *= x[lv + L_FAN]
 
 
-@hot
+@inner
 def _is_free(t: Table, cell: int) -> bool:
     """Whether it is on a free list, or part of a cell that is."""
     while t[cell, X_BOUND] < 0 and t[cell, X_SPLIT] == 0:
@@ -369,7 +369,7 @@ def _is_free(t: Table, cell: int) -> bool:
     return False
 
 
-@hot
+@inner
 def _touch_bound(t: Table, x: I8, cell: int) -> None:
     touch(t, x, cell)
     if t[cell, X_BOUND] >= 0:
@@ -398,7 +398,7 @@ def set_bad(t: Table, x: I8, gpu: int) -> None:
             tie(t, x, cell, _unbound_part(t, x, t[t[cell, X_PARENT], X_BOUND]))
 
 
-@hot
+@inner
 def _in_use(t: Table, x: I8, cell: int) -> bool:
     """Whether a guaranteed job has a GPU of this cell."""
     for g in range(t[cell, X_LEAF0], t[cell, X_LEAF0] + t[cell, X_GPUS]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.kernels.columns import I8, Table
-from fairlead.kernels.jit import hot, inner
+from fairlead.kernels.jit import inner
 from fairlead.policy.hived.freelist import next_usable, search_put_first, search_remove, search_split, undo_to
 from fairlead.policy.hived.tables import (
     CH_BASE,
@@ -43,7 +43,7 @@ from fairlead.policy.hived.tables import (
 )
 
 
-@hot
+@inner
 def _want_part(t: Table, cell: int, part: int) -> None:
     t[part, X_WSIB] = -1
     if t[cell, X_WKID] < 0:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fairlead.kernels.bits import add, following, remove
 from fairlead.kernels.columns import I8, Table
-from fairlead.kernels.jit import hot, inner
+from fairlead.kernels.jit import inner
 from fairlead.policy.hived.tables import (
     H_GPU_LIST,
     H_NODE_LIST,
@@ -48,7 +48,7 @@ from fairlead.policy.hived.tables import (
 )
 
 
-@hot
+@inner
 def touch(t: Table, x: I8, node: int) -> None:
     """Something about this cell has changed; if it is a node of a view, its place may have."""
     view = t[node, X_VIEW]
@@ -58,7 +58,7 @@ def touch(t: Table, x: I8, node: int) -> None:
         x[view + V_NDIRTY] += 1
 
 
-@hot
+@inner
 def _bucket(t: Table, x: I8, view: int, node: int) -> int:
     size = x[view + V_SIZE]
     half = x[view + V_BUCKETS] >> 1
@@ -150,7 +150,7 @@ def sort_nodes(t: Table, x: I8, view: int) -> None:
             push(t, x, view, node, key, False)
 
 
-@hot
+@inner
 def _free_at(t: Table, x: I8, view: int, node: int, slot: int) -> int:
     """GPUs of a node that are free, or, for a priority (not OPPORTUNIST), held by lower ones."""
     if x[view + V_PHYSICAL] != 0:
@@ -207,7 +207,7 @@ def choose_nodes(t: Table, x: I8, view: int, whole: int, each: int, rest: int, s
     return True
 
 
-@hot
+@inner
 def _rank(t: Table, gpu: int, slot: int) -> int:
     """0: free, 1: to be had by preempting, 2: neither."""
     held = t[gpu, X_SLOT]
@@ -245,7 +245,7 @@ def choose_gpus(t: Table, x: I8, node: int, count: int, slot: int, out: int) -> 
                 written += 1
 
 
-@hot
+@inner
 def lower_held(x: I8, view: int, slot: int) -> bool:
     """Whether anybody in this virtual cluster has a lower priority."""
     for s in range(slot):
