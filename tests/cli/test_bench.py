@@ -33,7 +33,7 @@ def test_quick_measures_every_case_but_compiling() -> None:
     assert set(result["machine"]) == {"cpu", "cores", "system", "python", "numba", "numpy"}
     assert 0 < result["yardstick"]["lowest"] <= result["yardstick"]["rounds_per_s"] <= result["yardstick"]["highest"]
     rows = result["rows"]
-    assert len(rows) == 5 * len(POLICIES) + 3
+    assert len(rows) == 5 * len(POLICIES) + 3 + 3
     for row in rows:
         assert set(row) == {"case", "measured", "unit", "bar", "bound", "ok", "detail"}
         assert row["measured"] > 0
@@ -42,6 +42,8 @@ def test_quick_measures_every_case_but_compiling() -> None:
     assert "tiresias, 40 to 400 jobs" in names
     assert "las, 800 to 8,000 nodes" in names
     assert "sjf, 2 to 20 jobs waiting" in names
+    assert "gandiva, 400 jobs on 800x8 at 92% load" in names
+    assert "gandiva, 20 to 200 jobs finished" in names
     assert "peak memory, fifo-backfill, 400 jobs" in names
     assert "a small run from a warm cache" in names
     assert result["ok"] == all(row["ok"] for row in rows)
@@ -62,7 +64,7 @@ def test_a_case_that_is_not_there_is_wrong_usage() -> None:
 
 
 def test_the_cases_are_those_that_are_promised() -> None:
-    assert list(CASES) == ["speed", "jobs", "nodes", "queue", "memory", "start", "compile"]
+    assert list(CASES) == ["speed", "jobs", "nodes", "queue", "gandiva", "memory", "start", "compile"]
     assert POLICIES == {"fifo-backfill": 0.5, "sjf": 0.5, "srtf": 0.1, "las": 0.1, "tiresias": 0.1}
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = ("README.md", "docs/commands.md", "docs/generators.md")
+DOCUMENTS = ("README.md", "docs/commands.md", "docs/generators.md", "docs/schedulers/gandiva.md")
 FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])\d[\d,.]*(?:e[+-]?\d+)?(?: ?(?:s|min|h|d)\b)?")
 

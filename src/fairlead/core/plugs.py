@@ -22,9 +22,9 @@ from fairlead.kernels.columns import (
     TenantRow,
 )
 from fairlead.kernels.desk import empty_desk
-from fairlead.kernels.jit import PACKAGE, compiled_as
+from fairlead.kernels.jit import PACKAGE, compiled_as, in_cache, settle_types
 from fairlead.kernels.loop import COMPILED_PLANNER, PLANNER
-from fairlead.kernels.signatures import JOB_FUNCTION, PLACE_FUNCTION, PLAN_FUNCTION, TENANT_FUNCTION
+from fairlead.kernels.signatures import JOB_FUNCTION, PLACE_FUNCTION, PLAN_FUNCTION, TENANT_FUNCTION, TYPES
 from fairlead.model.errors import InputError
 from fairlead.model.suggest import unknown
 from fairlead.placement.base import Placer
@@ -121,6 +121,9 @@ def _no_plan(c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float) ->
 
 @cache
 def _plan_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    if _ours(function) and not in_cache(function):
+        # what a planner in a package of its own calls is compiled once, for the types of its annotations
+        settle_types(TYPES, function.__module__.removesuffix(".plan"))
     return compiled_as(PLAN_FUNCTION, cached=_ours(function))(function)
 
 
