@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairlead.cli.bench import CASES, CELLS, CELLS_BAR, JOBS_VARIABLE, POLICIES, Row, overloaded, peak_gib
+from fairlead.cli.bench import CASES, CELLS, CELLS_BAR, GANDIVA_BAR, JOBS_VARIABLE, POLICIES, Row, overloaded, peak_gib
 from fairlead.sim.yardstick import Yardstick, machine_facts, rounds_per_s
 
 from .command import fairlead
@@ -33,7 +33,7 @@ def test_quick_measures_every_case_but_compiling() -> None:
     assert set(result["machine"]) == {"cpu", "cores", "system", "python", "numba", "numpy"}
     assert 0 < result["yardstick"]["lowest"] <= result["yardstick"]["rounds_per_s"] <= result["yardstick"]["highest"]
     rows = result["rows"]
-    assert len(rows) == 5 * len(POLICIES) + 4 + 3
+    assert len(rows) == 5 * len(POLICIES) + 4 + 3 + 3
     for row in rows:
         assert set(row) == {"case", "measured", "unit", "bar", "bound", "ok", "detail"}
         assert row["measured"] > 0
@@ -43,6 +43,8 @@ def test_quick_measures_every_case_but_compiling() -> None:
     assert "las, 800 to 8,000 nodes" in names
     assert "sjf, 2 to 20 jobs waiting" in names
     assert f"{CELLS}, 400 jobs on 800x8" in names
+    assert "gandiva, 400 jobs on 800x8 at 92% load" in names
+    assert "gandiva, 20 to 200 jobs finished" in names
     assert "peak memory, fifo-backfill, 400 jobs" in names
     assert "a small run from a warm cache" in names
     assert result["ok"] == all(row["ok"] for row in rows)
@@ -63,8 +65,9 @@ def test_a_case_that_is_not_there_is_wrong_usage() -> None:
 
 
 def test_the_cases_are_those_that_are_promised() -> None:
-    assert list(CASES) == ["speed", "jobs", "nodes", "queue", "hived", "memory", "start", "compile"]
+    assert list(CASES) == ["speed", "jobs", "nodes", "queue", "hived", "gandiva", "memory", "start", "compile"]
     assert CELLS_BAR == 0.01
+    assert GANDIVA_BAR == 0.002
     assert POLICIES == {"fifo-backfill": 0.5, "sjf": 0.5, "srtf": 0.1, "las": 0.1, "tiresias": 0.1}
 
 

@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = (
     *("README.md", "docs/commands.md", "docs/generators.md"),
-    *(f"docs/schedulers/{name}.md" for name in ("mlaas", "baselines", "tiresias", "hived")),
+    *(f"docs/schedulers/{name}.md" for name in ("mlaas", "baselines", "tiresias", "hived", "gandiva")),
 )
 FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])\d[\d,.]*(?:e[+-]?\d+)?(?: ?(?:s|min|h|d)\b)?")

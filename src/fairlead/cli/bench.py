@@ -34,6 +34,8 @@ NODES, GPUS_PER_NODE, LOAD = 800, 8, 0.92
 POLICIES = {"fifo-backfill": 0.5, "sjf": 0.5, "srtf": 0.1, "las": 0.1, "tiresias": 0.1}
 #: cells, divided among the workload's twelve tenants by what they ask for
 CELLS, CELLS_BAR = "hived:vcs=demand,order=fifo-backfill", 0.01
+#: a planner that is asked at every instant, on a workload of so many jobs and at loads that the cluster can bear and can't
+GANDIVA, GANDIVA_JOBS, GANDIVA_BAR, OVERLOAD = "gandiva", 100_000, 0.002, 1.1
 #: at most so many times the time for ten times the jobs, ten times the nodes, and per event for ten times the queue
 TENFOLD_JOBS, TENFOLD_NODES, TENFOLD_QUEUE = 13.0, 2.0, 1.5
 MEMORY_GIB, SMALL_RUN_S, COMPILE_S = 1.5, 2.0, 30.0
@@ -76,7 +78,8 @@ def bench(
     cases: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[CASE]...", help="speed, jobs, nodes, queue, hived, memory, start, compile; all without any."
+            metavar="[CASE]...",
+            help="speed, jobs, nodes, queue, hived, gandiva, memory, start, compile; all without any.",
         ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A hundred thousand jobs, and no compiling.")] = False,
@@ -149,11 +152,11 @@ class Bench:
         return Timed(wall_s, steps, statistics.median(before + self.yardstick.measure()))
 
 
-def _philly(jobs: int, gpus: int) -> Trace:
+def _philly(jobs: int, gpus: int, load: float = LOAD) -> Trace:
     from fairlead.workload.generate import generate
 
     # steady: the shorter trace would be over before the cluster had filled up, and the load not the same at all
-    return generate("philly-like", seed=1, jobs=jobs, gpus=gpus, load=LOAD, steady=True)
+    return generate("philly-like", seed=1, jobs=jobs, gpus=gpus, load=load, steady=True)
 
 
 def best_wall_s(trace: Trace, nodes: int, policy: str) -> tuple[float, int]:
@@ -262,6 +265,28 @@ def overloaded(waiting: int, jobs: int) -> Trace:
     )
 
 
+def gandiva(run: Bench) -> Iterator[Row]:
+    """Its speed, and whether a decision costs more after ten times as many jobs, about as many being there all the while."""
+    jobs = min(run.jobs, GANDIVA_JOBS)
+    for load in (LOAD, OVERLOAD):
+        took = run.time(_philly(jobs, NODES * GPUS_PER_NODE, load), NODES, GANDIVA)
+        jobs_per_s = jobs / took.wall_s
+        detail = f"{took.wall_s:.3g} s, {jobs_per_s:,.0f} jobs/s, {took.steps:,} events and decisions"
+        case = f"{GANDIVA}, {jobs:,} jobs on {NODES}x{GPUS_PER_NODE} at {load:.0%} load"
+        yield Row(case, jobs_per_s / took.rounds_per_s, "of the yardstick", GANDIVA_BAR, at_least=True, detail=detail)
+    few, many = jobs // 20, jobs // 2
+    one, ten = (run.time(overloaded(jobs // 200, flow), NODES, GANDIVA) for flow in (few, many))
+    costs = [1e6 * took.wall_s / took.steps for took in (one, ten)]
+    detail = f"{costs[0]:.3g} to {costs[1]:.3g} µs per event or decision"
+    yield Row(
+        f"{GANDIVA}, {few:,} to {many:,} jobs finished",
+        costs[1] / costs[0],
+        "times the cost",
+        TENFOLD_QUEUE,
+        detail=detail,
+    )
+
+
 def memory(run: Bench) -> Iterator[Row]:
     for policy in ("fifo-backfill", "tiresias"):
         workload = f"gen:philly-like:jobs={run.jobs},gpus={NODES * GPUS_PER_NODE},load={LOAD},steady=true,seed=1"
@@ -326,6 +351,7 @@ CASES: dict[str, Callable[[Bench], Iterator[Row]]] = {
     "nodes": more_nodes,
     "queue": longer_queue,
     "hived": cells,
+    "gandiva": gandiva,
     "memory": memory,
     "start": start,
     "compile": first_compile,

@@ -8,13 +8,13 @@ from typing import Any
 from fairlead.kernels.columns import J_GIB, Q_RESUME_COST, Q_RESUME_PER_GIB, Desk
 from fairlead.model.errors import InputError
 from fairlead.policy.base import CompiledPlanner
-from fairlead.policy.gandiva.plan import plan
+from fairlead.policy.gandiva.plan import plan_gandiva
 from fairlead.policy.gandiva.tables import lay_out
 from fairlead.state.view import View
 
 
 class Gandiva(CompiledPlanner):
-    """Jobs take turns of a minute, share GPUs where that pays, migrate to where there is room, grow and shrink."""
+    """Everybody runs: turns, shared GPUs where that pays, migration."""
 
     name = "gandiva"
     parameters = {
@@ -27,7 +27,7 @@ class Gandiva(CompiledPlanner):
         "spare": 1.0,
     }
     tenant_classes = True
-    plan = staticmethod(plan)
+    plan = staticmethod(plan_gandiva)
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         super().__init__(values)

@@ -93,7 +93,7 @@ def mem_of(d: Desk, i: int, gpus: int) -> int:
     return part(d.ints[A_MEM, i], max(gpus, 1), d.ints[A_ASK, i])
 
 
-@inner
+@hot
 def settle(d: Desk, i: int, now: float) -> None:
     """Count the time that running job i has had."""
     if d.ints[A_STATE, i] == RUNS:

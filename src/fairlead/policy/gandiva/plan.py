@@ -351,7 +351,7 @@ def _next_tick(d: Desk, now: float) -> float:
     return f[0, Y_TICK]
 
 
-def plan(c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float) -> float:
+def plan_gandiva(c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float) -> float:
     t, f = desk.ints, desk.floats
     f[0, Y_NOW] = now
     t[SCALARS, X_IDS] = 0

@@ -93,7 +93,7 @@ def stop(q: Queue, d: Desk, i: int) -> None:
         leave_gpus(d, mate)
 
 
-@hot
+@inner
 def fits(d: Desk, i: int) -> bool:
     """Whether job i, or the pair that it leads, could start at home now."""
     t = d.ints

@@ -138,7 +138,7 @@ def _gather(d: Desk, n: int, now: float) -> None:
         e = t[E_NEXT, e - 1]
 
 
-@inner
+@hot
 def _has_room(d: Desk, i: int) -> bool:
     t = d.ints
     mate = t[A_MATE, i] - 1
@@ -162,7 +162,7 @@ def _has_room(d: Desk, i: int) -> bool:
         e = t[E_MORE, e] - 1
 
 
-@inner
+@hot
 def _give_room(d: Desk, i: int) -> None:
     t = d.ints
     mate = t[A_MATE, i] - 1
