@@ -117,6 +117,9 @@ def main() -> None:
         print(f"{60_000 / (time.perf_counter() - began):8.0f} jobs/s submitted, 5 of 6 of them started and ended")
         for name, call in LISTINGS.items():
             print(f"{median_ms(lambda call=call: call(store)):8.1f} ms  {name}")
+        print(
+            f"{1000 / submitted_by_clients(store, 1000, 10, 5_000_000):8.0f} submissions/s, 10 clients, on top of that"
+        )
         print(f"{median_ms(store.recover, 3):8.1f} ms  recovery of 10,000 live jobs")
         if not sys.argv[2].startswith("postgres"):
             began = time.perf_counter()
