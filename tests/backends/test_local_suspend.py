@@ -170,6 +170,25 @@ def test_a_suspended_job_that_someone_kills_is_told_of_and_can_not_go_on(path: P
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("suspended", [False, True])
+def test_a_job_is_never_there_twice(path: Path, suspended: bool) -> None:
+    async def scenario() -> None:
+        async with local(path) as bench:
+            await bench.begin("sleep", "600")
+            if suspended:
+                await bench.executor.suspend("job", 1)
+                await bench.wait(ReportKind.SUSPENDED)
+            await bench.start("sleep", "600", run=2, resumes=not suspended)
+            says = (await bench.wait(ReportKind.FAILED_TO_START, run=2)).message
+            state = "suspended" if suspended else "running"
+            assert says == f"run 1 of it is still {state}; it must end before run 2 begins"
+            await bench.executor.stop("job", 1)
+            await bench.wait(ReportKind.ENDED)
+            await bench.begin("sleep", "600", run=3)
+
+    asyncio.run(scenario())
+
+
 def test_on_virtual_gpus_a_job_goes_on_anywhere(path: Path) -> None:
     async def scenario() -> None:
         async with local(path, nodes=2) as bench:

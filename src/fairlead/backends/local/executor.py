@@ -116,11 +116,20 @@ class LocalExecutor:
         await self._launch(run)
 
     def _continued_by(self, order: Order, plan: Doc) -> int | None:
-        """The run whose processes this one is to go on with. Raises Refused where they can't go on at its places."""
-        before = [run for (job, number), run in self._runs.items() if job == order.job and number < order.run]
-        last = max(before, key=lambda run: run.run, default=None)
-        if not order.resumes or last is None or last.phase != SUSPENDED or last.is_over:
+        """The run whose processes this one is to go on with. Raises Refused where they can't go on at its places, and where
+        an earlier run has processes that it is not to go on with: a job is never there twice."""
+        there = [
+            run
+            for (job, number), run in self._runs.items()
+            if job == order.job and number != order.run and not run.is_over
+        ]
+        if not there:
             return None
+        last = max(there, key=lambda run: run.run)
+        if not order.resumes or last.phase != SUSPENDED or last.run > order.run or len(there) > 1:
+            raise layout.Refused(
+                f"run {last.run} of it is still {last.phase}; it must end before run {order.run} begins"
+            )
         plan["moves"] = self._moves(last, plan)
         return last.run
 
