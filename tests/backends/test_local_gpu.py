@@ -144,7 +144,7 @@ def test_two_programs_for_which_there_is_not_room_at_once_take_turns(path: Path)
     asyncio.run(scenario())
 
 
-def test_a_program_for_which_there_is_no_room_stays_suspended_and_may_try_again(path: Path) -> None:
+def test_a_program_for_which_there_is_no_room_stays_suspended_and_can_be_stopped(path: Path) -> None:
     async def scenario() -> None:
         async with local(path, gpus=None) as bench:
             await fill(bench)
@@ -157,12 +157,13 @@ def test_a_program_for_which_there_is_no_room_stays_suspended_and_may_try_again(
             await begin(bench, "job", GIB, 10**7, run=2, resumes=True)
             refusal = await bench.wait(ReportKind.FAILED_TO_START, run=2, patience_s=300)
             print(refusal.message)
-            await bench.executor.stop("other", 1)
-            await bench.wait(ReportKind.ENDED, "other", patience_s=90)
-            before = steps(bench, "job")
-            await begin(bench, "job", GIB, 10**7, run=3, resumes=True)
-            await bench.wait(ReportKind.RESUMED, run=3, patience_s=300)
-            await reach(bench, "job", before + 100)
+            assert "out of memory" in refusal.message
+            assert [(found.run, found.suspended) for found in await bench.executor.found() if found.job == "job"] == [
+                (1, Suspension.DRIVER),
+                (2, None),
+            ]
+            await bench.executor.stop("job", 1)
+            await bench.wait(ReportKind.ENDED, patience_s=90)
 
     asyncio.run(scenario())
 

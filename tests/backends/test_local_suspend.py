@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -238,6 +239,23 @@ def test_where_memory_must_be_freed_and_nothing_else_does_it_a_job_is_requeued(p
                 "sh", "-c", "echo resumes=$FAIRLEAD_RESUME", run=2, resumes=True, places=[Place("here", (0,))]
             )
             assert bench.log().endswith("resumes=1\n")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.usefixtures("with_gpus")
+def test_gpu_memory_that_does_not_fit_into_the_host_is_not_moved_there(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with local(path, gpus=None) as bench:
+            bench.executor.machine = replace(bench.executor.machine, checkpoints=True)
+            monkeypatch.setattr(executor_module, "used_memory_mib", lambda names, pids: 10**9)
+            await bench.begin("sleep", "600", places=[Place("here", (1,))])
+            await bench.executor.suspend("job", 1)
+            report = await bench.wait(ReportKind.SUSPENDED)
+            assert report.method is Suspension.REQUEUE
+            assert "its 1000000000 MiB of GPU memory don't fit into the" in report.message
 
     asyncio.run(scenario())
 
