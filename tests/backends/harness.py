@@ -28,12 +28,12 @@ class Bench:
         self.reports = executor.reports()
         self.seen: list[Report] = []
 
-    async def wait(self, kind: ReportKind, job: str = "job", run: int = 1) -> Report:
+    async def wait(self, kind: ReportKind, job: str = "job", run: int = 1, patience_s: float = PATIENCE_S) -> Report:
         """The report of that kind about that run, whether it has come already or is still to come."""
         for report in self.seen:
             if (report.kind, report.job, report.run) == (kind, job, run):
                 return report
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(patience_s):
             while True:
                 report = await anext(self.reports)
                 self.seen.append(report)

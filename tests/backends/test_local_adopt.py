@@ -166,6 +166,23 @@ def test_an_order_to_go_on_that_its_supervisor_never_got_reaches_it(path: Path) 
     asyncio.run(scenario())
 
 
+def test_after_a_run_that_could_not_go_on_the_next_one_goes_on_with_the_processes_that_still_wait(path: Path) -> None:
+    """Run 2 failed (its GPU had no memory free, say): run 1 is still suspended, and run 3 must not begin beside it."""
+    hold_and_die(path, {"job": ["sleep", "600"]}, "wait suspend")
+    refused = order_without_launch(path, Order("job", 2, ["sleep", "600"], ONE, resumes=True), continues=1)
+    refused.write_state({"job": "job", "run": 2, "phase": "failed", "boot_id": rundir.boot_id(), "time_s": 1.0})
+
+    async def scenario() -> None:
+        async with local(path) as bench:
+            await bench.executor.found()
+            await bench.start("sleep", "600", run=3, resumes=True)
+            await bench.wait(ReportKind.RESUMED, run=3)
+            assert bench.state(run=3)["ranks"] == bench.state(run=1)["ranks"]
+            assert len(procs.descendants(bench.supervisor(run=3))) == 1
+
+    asyncio.run(scenario())
+
+
 def test_half_written_directories_are_cleared_away(path: Path) -> None:
     (path / "runs/.job@1.77").mkdir(parents=True)
     (path / "runs/.job@1.77/order.json").write_text("{")

@@ -6,7 +6,6 @@ import asyncio
 import importlib.util
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -24,6 +23,8 @@ from .harness import Bench, local
 
 MACHINE = look(LocalSettings(Path("/nonexistent")))
 HERE = MACHINE.cluster.nodes[0].name
+TOTAL_GIB = (MACHINE.gpus[HERE][0].memory_mib or 0) / 1024 if MACHINE.cluster.gpus else 0.0
+GIB = min(25.0, TOTAL_GIB / 2)  #: what a program needs; the host must have room for two of them
 pytestmark = [
     pytest.mark.skipif(not MACHINE.cluster.gpus, reason="this machine has no GPU that NVML knows"),
     pytest.mark.skipif(not MACHINE.checkpoints, reason="this machine's driver has no process checkpoint calls"),
@@ -109,34 +110,60 @@ def test_losses_go_on_exactly_and_the_memory_is_free_meanwhile(path: Path) -> No
     asyncio.run(scenario())
 
 
-def test_two_programs_that_each_need_most_of_the_memory_take_turns(path: Path) -> None:
-    gib = 0.6 * (MACHINE.gpus[HERE][0].memory_mib or 0) / 1024
+async def fill(bench: Bench) -> None:
+    """Someone who stays takes so much that one of our programs has room, and two have not."""
+    await begin(bench, "stays", TOTAL_GIB - 1.5 * GIB, 10**7)
+    await reach(bench, "stays", 1)
 
+
+def test_two_programs_for_which_there_is_not_room_at_once_take_turns(path: Path) -> None:
     async def scenario() -> None:
         async with local(path, gpus=None) as bench:
+            await fill(bench)
             runs = {"a": 1, "b": 1}
             for turn in range(4):
                 job = "ab"[turn % 2]
-                await begin(bench, job, gib, 10**6, run=runs[job], resumes=turn > 1)
                 kind = ReportKind.RESUMED if turn > 1 else ReportKind.STARTED
                 before = time.perf_counter()
-                await bench.wait(kind, job, runs[job])
-                resume_s = time.perf_counter() - before
+                await begin(bench, job, GIB, 10**7, run=runs[job], resumes=turn > 1)
+                await bench.wait(kind, job, runs[job], patience_s=300)
+                begin_s = time.perf_counter() - before
                 await reach(bench, job, steps(bench, job) + 200)
                 before = time.perf_counter()
                 await bench.executor.suspend(job, runs[job])
-                async with asyncio.timeout(300):
-                    while (job, runs[job], ReportKind.SUSPENDED) not in [(r.job, r.run, r.kind) for r in bench.seen]:
-                        bench.seen.append(await anext(bench.reports))
-                print(f"{gib:.0f} GiB: {kind} {resume_s:.1f} s, suspend {time.perf_counter() - before:.1f} s")
-                assert bench.seen[-1].method is Suspension.DRIVER, bench.seen[-1]
+                report = await bench.wait(ReportKind.SUSPENDED, job, runs[job], patience_s=300)
+                print(f"{GIB:.0f} GiB: {kind} {begin_s:.1f} s, suspend {time.perf_counter() - before:.1f} s")
+                assert report.method is Suspension.DRIVER, report
                 runs[job] += 1
             for job in "ab":
                 await bench.executor.stop(job, runs[job] - 1)
-                end = await bench.wait(ReportKind.ENDED, job, runs[job] - 1)
-                assert end.signal in (signal.SIGTERM, signal.SIGKILL)
+                await bench.wait(ReportKind.ENDED, job, runs[job] - 1, patience_s=90)
                 numbers = [int(number) for number in re.findall(r"^step (\d+)", bench.log(job), re.MULTILINE)]
                 assert numbers == list(range(len(numbers)))
+
+    asyncio.run(scenario())
+
+
+def test_a_program_for_which_there_is_no_room_stays_suspended_and_can_be_stopped(path: Path) -> None:
+    async def scenario() -> None:
+        async with local(path, gpus=None) as bench:
+            await fill(bench)
+            await begin(bench, "job", GIB, 10**7)
+            await reach(bench, "job", 10)
+            await bench.executor.suspend("job", 1)
+            await bench.wait(ReportKind.SUSPENDED, patience_s=300)
+            await begin(bench, "other", GIB, 10**7)
+            await reach(bench, "other", 10)
+            await begin(bench, "job", GIB, 10**7, run=2, resumes=True)
+            refusal = await bench.wait(ReportKind.FAILED_TO_START, run=2, patience_s=300)
+            print(refusal.message)
+            assert "out of memory" in refusal.message
+            assert [(found.run, found.suspended) for found in await bench.executor.found() if found.job == "job"] == [
+                (1, Suspension.DRIVER),
+                (2, None),
+            ]
+            await bench.executor.stop("job", 1)
+            await bench.wait(ReportKind.ENDED, patience_s=90)
 
     asyncio.run(scenario())
 

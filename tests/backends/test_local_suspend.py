@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,25 @@ def test_a_suspended_job_that_someone_kills_is_told_of_and_can_not_go_on(path: P
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("suspended", [False, True])
+def test_a_job_is_never_there_twice(path: Path, suspended: bool) -> None:
+    async def scenario() -> None:
+        async with local(path) as bench:
+            await bench.begin("sleep", "600")
+            if suspended:
+                await bench.executor.suspend("job", 1)
+                await bench.wait(ReportKind.SUSPENDED)
+            await bench.start("sleep", "600", run=2, resumes=not suspended)
+            says = (await bench.wait(ReportKind.FAILED_TO_START, run=2)).message
+            state = "suspended" if suspended else "running"
+            assert says == f"run 1 of it is still {state}; it must end before run 2 begins"
+            await bench.executor.stop("job", 1)
+            await bench.wait(ReportKind.ENDED)
+            await bench.begin("sleep", "600", run=3)
+
+    asyncio.run(scenario())
+
+
 def test_on_virtual_gpus_a_job_goes_on_anywhere(path: Path) -> None:
     async def scenario() -> None:
         async with local(path, nodes=2) as bench:
@@ -219,6 +239,23 @@ def test_where_memory_must_be_freed_and_nothing_else_does_it_a_job_is_requeued(p
                 "sh", "-c", "echo resumes=$FAIRLEAD_RESUME", run=2, resumes=True, places=[Place("here", (0,))]
             )
             assert bench.log().endswith("resumes=1\n")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.usefixtures("with_gpus")
+def test_gpu_memory_that_does_not_fit_into_the_host_is_not_moved_there(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with local(path, gpus=None) as bench:
+            bench.executor.machine = replace(bench.executor.machine, checkpoints=True)
+            monkeypatch.setattr(executor_module, "used_memory_mib", lambda names, pids: 10**9)
+            await bench.begin("sleep", "600", places=[Place("here", (1,))])
+            await bench.executor.suspend("job", 1)
+            report = await bench.wait(ReportKind.SUSPENDED)
+            assert report.method is Suspension.REQUEUE
+            assert "its 1000000000 MiB of GPU memory don't fit into the" in report.message
 
     asyncio.run(scenario())
 

@@ -17,11 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from fairlead.backends.local import layout, rundir, wire
-from fairlead.backends.local.inventory import Machine, look
+from fairlead.backends.local import layout, procs, rundir, wire
+from fairlead.backends.local.inventory import Machine, look, used_memory_mib
 from fairlead.backends.local.launch import Launcher
 from fairlead.backends.local.limits import usable_cgroup
-from fairlead.backends.local.rundir import FAILED, LOST, SUSPENDED, Doc, RunDir
+from fairlead.backends.local.rundir import FAILED, LOST, RUNNING, SUSPENDED, Doc, RunDir
 from fairlead.backends.local.runs import Run, kill_rest
 from fairlead.backends.local.settings import LocalSettings
 from fairlead.model.cluster import ClusterSpec
@@ -116,11 +116,20 @@ class LocalExecutor:
         await self._launch(run)
 
     def _continued_by(self, order: Order, plan: Doc) -> int | None:
-        """The run whose processes this one is to go on with. Raises Refused where they can't go on at its places."""
-        before = [run for (job, number), run in self._runs.items() if job == order.job and number < order.run]
-        last = max(before, key=lambda run: run.run, default=None)
-        if not order.resumes or last is None or last.phase != SUSPENDED or last.is_over:
+        """The run whose processes this one is to go on with. Raises Refused where they can't go on at its places, and where
+        an earlier run has processes that it is not to go on with: a job is never there twice."""
+        there = [
+            run
+            for (job, number), run in self._runs.items()
+            if job == order.job and number != order.run and not run.is_over
+        ]
+        if not there:
             return None
+        last = max(there, key=lambda run: run.run)
+        if not order.resumes or last.phase != SUSPENDED or last.run > order.run or len(there) > 1:
+            raise layout.Refused(
+                f"run {last.run} of it is still {last.phase}; it must end before run {order.run} begins"
+            )
         plan["moves"] = self._moves(last, plan)
         return last.run
 
@@ -140,7 +149,19 @@ class LocalExecutor:
         return dict(pairs)
 
     async def suspend(self, job: str, run: int) -> None:
-        await self._tell(job, run, {"op": "suspend"})
+        """What the driver would move must fit into this machine's memory, or the kernel kills for it."""
+        known = self._runs.get((job, run))
+        if known is None or known.phase != RUNNING:
+            return
+        need_mib = 0
+        if self.machine.checkpoints:
+            need_mib = await self._in_thread(lambda: self._gpu_memory_mib(known))
+        await self._tell(job, run, {"op": "suspend", "gpu_memory_mib": need_mib})
+
+    def _gpu_memory_mib(self, run: Run) -> int:
+        names = [name for _, own in run.dir.order().get("gpus", ()) for name in own]
+        supervisor = (run.state or {}).get("supervisor", [0])[0]
+        return used_memory_mib(names, set(procs.descendants(supervisor)))
 
     async def stop(self, job: str, run: int) -> None:
         known = self._runs.get((job, run))

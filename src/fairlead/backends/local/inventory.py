@@ -100,6 +100,24 @@ def _real_gpus() -> tuple[list[Gpu], int]:
         pynvml.nvmlShutdown()
 
 
+def used_memory_mib(names: list[str], pids: set[int]) -> int:
+    """GPU memory that these processes hold on these GPUs; where the driver does not tell per process, all that is held."""
+    import pynvml
+
+    total = 0
+    pynvml.nvmlInit()
+    try:
+        for name in names:
+            handle = pynvml.nvmlDeviceGetHandleByUUID(name)
+            users = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+            own = [user.usedGpuMemory for user in users if user.pid in pids]
+            known = own and all(own)
+            total += sum(own) if known else int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
+    finally:
+        pynvml.nvmlShutdown()
+    return total >> 20
+
+
 def _text(value: object) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 

@@ -139,6 +139,14 @@ def send(pid: int, signum: int) -> None:
         os.kill(pid, signum)
 
 
+def available_mib() -> int:
+    with open("/proc/meminfo", "rb") as file:
+        for line in file:
+            if line.startswith(b"MemAvailable:"):
+                return int(line.split()[1]) >> 10
+    return 0
+
+
 def uses_cuda(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/maps", "rb") as file:

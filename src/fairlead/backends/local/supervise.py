@@ -39,6 +39,8 @@ from fairlead.backends.local.rundir import (
 
 #: what a job's stray processes get between being asked to end and being killed once the job itself is over
 STRAGGLERS_S = 2.0
+#: host memory that moving a program's GPU memory must leave free
+HOST_MARGIN_MIB = 2048
 #: how long the driver may take to move a process's memory
 DRIVER_S = 900.0
 
@@ -195,7 +197,7 @@ class Supervisor:
             if operation == "stop":
                 self._end("stop")
             elif operation == "suspend":
-                self.suspend()
+                self.suspend(int(message.get("gpu_memory_mib", 0)))
             elif operation == "continue":
                 self.go_on(RunDir(message["rundir"]))
 
@@ -290,18 +292,29 @@ class Supervisor:
 
     # -- suspending ------------------------------------------------------------------------------------------------------
 
-    def suspend(self) -> None:
+    def suspend(self, gpu_memory_mib: int = 0) -> None:
+        """`gpu_memory_mib`: what the driver would have to find room for."""
         if self.why or self.job or self.state["phase"] != RUNNING:
             return
         methods = list(self.order["methods"])
         if "checkpoint" in methods and self.gang.ask(self.order["checkpoint_signal"]):
             self.why = "checkpoint"
             self._after(self.grace_s, self._no_checkpoint)
-        elif "driver" in methods:
+        elif "driver" in methods and self._has_room(gpu_memory_mib):
             users = [pid for pid in self.gang.everyone() if procs.uses_cuda(pid)]
             self._drive(lambda: driver.freeze(driver.CudaDriver(), users) if users else [], self._frozen_by_driver)
         else:
             self._suspend_without_driver()
+
+    def _has_room(self, gpu_memory_mib: int) -> bool:
+        """Seen: two suspended programs of 84 GiB on a host of 125 GiB, and the first was gone."""
+        free_mib = procs.available_mib()
+        if gpu_memory_mib + HOST_MARGIN_MIB <= free_mib:
+            return True
+        self.note = (
+            f"its {gpu_memory_mib} MiB of GPU memory don't fit into the {free_mib} MiB that this machine has free"
+        )
+        return False
 
     def _no_checkpoint(self) -> None:
         if self.why == "checkpoint":
