@@ -31,10 +31,11 @@ def measure(ask: Ask) -> Result:
     workloads = philly(ask)
     figures: list[Figure] = []
     for workload in workloads:
-        spec = with_shares(workload)
+        spec = parse_cluster_shape(workload.cluster)
         base = measured(workload.trace, spec, LAS)
         for policy, placer, paper in PAPER:
-            ours = measured(workload.trace, spec, policy, placer).over(base)
+            cluster = with_shares(workload) if policy == "yarn-cs" else spec
+            ours = measured(workload.trace, cluster, policy, placer).over(base)
             name = NAMES.get(policy, policy) + ("" if placer == "consolidate" else f" {placer}")
             figures.append(Figure(f"{name} / tiresias, JCT, {workload.name}", JCT, paper, ours))
     return Result(
