@@ -307,7 +307,7 @@ class Supervisor:
             self._suspend_without_driver()
 
     def _has_room(self, gpu_memory_mib: int) -> bool:
-        """Seen: two suspended programs of 84 GiB on a host of 125 GiB, and the first was gone."""
+        """Two programs of 84 GiB suspended one after the other on a host of 125 GiB left 86 GiB in use: one was gone."""
         free_mib = procs.available_mib()
         if gpu_memory_mib + HOST_MARGIN_MIB <= free_mib:
             return True
