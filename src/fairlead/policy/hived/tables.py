@@ -105,7 +105,6 @@ L_SINGLE = 11  #: 1: a cell of this level is on one node
 L_LEVEL = 12
 L_CHAIN = 13  #: where the chain's record begins
 L_NUMBER = 14
-L_MASK = 15  #: 1: some cell of it is free and not in set 0 (never reset: a hint)
 LEVEL_SIZE = 16
 
 CH_BASE = 0  #: where the record of level 0, which does not exist, would be
