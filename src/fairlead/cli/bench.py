@@ -152,11 +152,11 @@ class Bench:
         return Timed(wall_s, steps, statistics.median(before + self.yardstick.measure()))
 
 
-def _philly(jobs: int, gpus: int, load: float = LOAD) -> Trace:
+def _philly(jobs: int, gpus: int, load: float = LOAD, steady: bool = True) -> Trace:
     from fairlead.workload.generate import generate
 
     # steady: the shorter trace would be over before the cluster had filled up, and the load not the same at all
-    return generate("philly-like", seed=1, jobs=jobs, gpus=gpus, load=load, steady=True)
+    return generate("philly-like", seed=1, jobs=jobs, gpus=gpus, load=load, steady=steady)
 
 
 def best_wall_s(trace: Trace, nodes: int, policy: str) -> tuple[float, int]:
@@ -268,11 +268,12 @@ def overloaded(waiting: int, jobs: int) -> Trace:
 def gandiva(run: Bench) -> Iterator[Row]:
     """Its speed, and whether a decision costs more after ten times as many jobs, about as many being there all the while."""
     jobs = min(run.jobs, GANDIVA_JOBS)
-    for load in (LOAD, OVERLOAD):
-        took = run.time(_philly(jobs, NODES * GPUS_PER_NODE, load), NODES, GANDIVA)
+    for load, steady in ((LOAD, True), (OVERLOAD, False)):
+        took = run.time(_philly(jobs, NODES * GPUS_PER_NODE, load, steady), NODES, GANDIVA)
         jobs_per_s = jobs / took.wall_s
         detail = f"{took.wall_s:.3g} s, {jobs_per_s:,.0f} jobs/s, {took.steps:,} events and decisions"
         case = f"{GANDIVA}, {jobs:,} jobs on {NODES}x{GPUS_PER_NODE} at {load:.0%} load"
+        case += "" if steady else ", empty at first"
         yield Row(case, jobs_per_s / took.rounds_per_s, "of the yardstick", GANDIVA_BAR, at_least=True, detail=detail)
     few, many = jobs // 20, jobs // 2
     one, ten = (run.time(overloaded(jobs // 200, flow), NODES, GANDIVA) for flow in (few, many))
