@@ -249,7 +249,10 @@ def test_with_cells_nobody_waits_longer_than_in_a_cluster_of_his_own(data: Path 
 
 def test_with_quotas_somebody_does() -> None:
     given = claim_14.tenants(Ask(jobs=8000))
-    assert claim_14.excess(given, "fifo-backfill").worst_job > 10.0
+    found = claim_14.excess(given, "fifo-backfill")
+    assert found.worst_job > 10.0
+    assert len(found.by_tenant) == len(given.names)
+    assert max(found.by_tenant) == found.worst_tenant
 
 
 def test_the_tenants_of_claim_14_have_all_nodes_between_them() -> None:

@@ -41,7 +41,7 @@ from fairlead.kernels.columns import (
 from fairlead.kernels.displace import displace, put_back
 from fairlead.kernels.jit import compiled_as, i8
 from fairlead.kernels.loop import compiled_loop
-from fairlead.kernels.signatures import CLUSTER, FLOATS, JOB_CALL, JOBS, LOG, PLACE_CALL, QUEUE, TENANT_CALL
+from fairlead.kernels.signatures import CLUSTER, JOBS, LOG, PLUGGED, QUEUE
 from fairlead.model.cluster import ClusterSpec, parse_cluster_shape
 from fairlead.model.event import EventKind
 from fairlead.policy.base import QueuePolicy
@@ -380,10 +380,7 @@ def trial(c, j, q, log, p, pp, key, level, drift, wake, resets, group, place, i)
     return rows
 
 
-TRIAL = i8(
-    CLUSTER, JOBS, QUEUE, LOG, FLOATS, FLOATS,
-    JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, TENANT_CALL, PLACE_CALL, i8,
-)  # fmt: skip
+TRIAL = i8(CLUSTER, JOBS, QUEUE, LOG, *PLUGGED, i8)
 
 
 @cache

@@ -75,20 +75,17 @@ class QueuePolicy:
         return cls
 
 
-class Planner:
-    """A policy that is asked for a whole plan. It sees a read-only view and returns data; the core applies it."""
+class AnyPlanner:
+    """What planners have in common, in Python or compiled: what the core must know of them before a run."""
 
     name: ClassVar[str]
     parameters: ClassVar[Mapping[str, Any]] = {}
-    #: wake every so many seconds while a job waits or runs, 0: at events only
-    every_s: ClassVar[float] = 0.0
-    packs: bool = False  #: it may put jobs on half of a GPU (SHARE)
-    resizes: bool = False  #: it may give elastic jobs another number of GPUs (RESIZE)
-
     owners: ClassVar[bool] = False  #: it looks at who holds each GPU (U_JOB)
     tenant_classes: ClassVar[bool] = False  #: jobs of different tenants wait in classes of their own
     priority_classes: ClassVar[bool] = False  #: and so do jobs of different priorities
     own_quotas: ClassVar[bool] = False  #: it sees to tenants' quotas itself, and may go beyond them
+    packs: bool = False  #: it may put jobs on half of a GPU (SHARE, C_HALF)
+    resizes: bool = False  #: it may give elastic jobs another number of GPUs (RESIZE, C_OTHER)
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = dict(values)
@@ -102,42 +99,32 @@ class Planner:
         """Classes of jobs that it could never start, with the reason. Whatever else is wrong raises InputError."""
         return {}
 
+
+class Planner(AnyPlanner):
+    """A policy that is asked for a whole plan. It sees a read-only view and returns data; the core applies it."""
+
+    #: wake every so many seconds while a job waits or runs, 0: at events only
+    every_s: ClassVar[float] = 0.0
+
     def plan(self, view: View, now: float) -> Plan:
         raise NotImplementedError
 
 
-class CompiledPlanner:
+class CompiledPlanner(AnyPlanner):
     """A planner inside the compiled loop, for schedulers that must decide a hundred thousand times a second.
 
     `plan(c, j, q, log, desk, now)` is compiled (PLAN_FUNCTION in kernels/signatures.py). It reads the state's columns, writes
     what is to be done to `desk.todo` and `desk.ids` with `kernels.desk.ask_start` and its siblings, and returns when it
-    wants to be asked again if nothing happens before, inf for not at all, AGAIN for at once. It is asked at every instant at which something
-    happens. It must not change the state: the core carries the plan out, and refuses what is illegal as it does for any
-    planner. What happened since it was last asked it reads off the log, and arrivals off G_NEXT.
+    wants to be asked again if nothing happens before, inf for not at all, AGAIN for at once. It is asked at every instant at
+    which something happens. It must not change the state: the core carries the plan out, and refuses what is illegal as it
+    does for any planner. What happened since it was last asked it reads off the log, and arrivals off G_NEXT.
     """
-
-    name: ClassVar[str]
-    parameters: ClassVar[Mapping[str, Any]] = {}
-    owners: ClassVar[bool] = False  #: it looks at who holds each GPU (U_JOB)
-    tenant_classes: ClassVar[bool] = False  #: jobs of different tenants wait in classes of their own
-    priority_classes: ClassVar[bool] = False  #: and so do jobs of different priorities
-    own_quotas: ClassVar[bool] = False  #: it sees to tenants' quotas itself, and may go beyond them
-    packs: bool = False  #: it may start jobs on half of a GPU (C_HALF)
-    resizes: bool = False  #: it may start elastic jobs on another number of GPUs (C_OTHER)
 
     plan: ClassVar[Any]
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values = dict(values)
-
     @classmethod
     def order(cls, values: Mapping[str, Any]) -> str:
-        """The queue policy whose rank orders the waiting jobs of each class, whose parameters it takes too; "" for none."""
         return "fifo"
-
-    def refuses(self, view: View) -> Mapping[int, Reason]:
-        """Classes of jobs that it could never start, with the reason. Whatever else is wrong raises InputError."""
-        return {}
 
     def desk(self, view: View) -> Desk:
         """Its tables, before anything has happened."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +77,7 @@ class Excess:
     worst_tenant: float  #: the tenant whose mean grew most
     worst_job: float
     tenants: int  #: whose mean grew by more than a minute
+    by_tenant: tuple[float, ...] = field(default=(), compare=False)  #: each one's mean, below 0 where it gained
 
 
 def excess(given: Tenants, policy: str) -> Excess:
@@ -87,10 +88,9 @@ def excess(given: Tenants, policy: str) -> Excess:
         trace, cluster = given.of(number)
         more = shared[given.trace.tenant.codes == number] - waits_min(trace, cluster, policy)
         more = more[~np.isnan(more)]
-        if len(more):
-            means.append(float(more.mean()))
-            jobs.append(float(more.max()))
-    return Excess(max(means), max(jobs), sum(mean > 1.0 for mean in means))
+        means.append(float(more.mean()) if len(more) else 0.0)
+        jobs.append(float(more.max()) if len(more) else 0.0)
+    return Excess(max(means), max(jobs), sum(mean > 1.0 for mean in means), tuple(means))
 
 
 def measure(ask: Ask) -> Result:
@@ -106,6 +106,10 @@ def measure(ask: Ask) -> Result:
             figures.append(
                 Figure(f"{order}, {name}: extra wait, min", parts, (paper, None, None), ours, form=Form.whole)
             )
+        unknown = (None,) * len(given.names)
+        figures.append(
+            Figure(f"{order}, quota: mean extra wait, min", given.names, unknown, quota.by_tenant, form=Form.whole)
+        )
     data = "no data folder: generated philly-like" if ask.data is None else "public Philly (to October 2017)"
     return Result(
         claim=14,
