@@ -19,7 +19,7 @@ from fairlead.model.errors import InputError
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 #: each has `register(app)`; those that an installation lacks are left out
-COMMANDS = ("sim", "trace", "listing", "demo", "reproduce", "bench")
+COMMANDS = ("sim", "trace", "listing", "demo", "reproduce", "bench", "rehearse")
 #: set to anything, an unexpected error shows where it came from
 TRACEBACK = "FAIRLEAD_TRACEBACK"
 
