@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from fairlead.model.cluster import ClusterSpec
 from fairlead.sim.run import simulate
+from fairlead.state.rules import Options
 
 if TYPE_CHECKING:
     from fairlead.cli.rehearsal.live_run import Lived
@@ -52,11 +53,11 @@ class Agreement:
 
 
 def lateness(trace: Trace, lived: Sequence[Lived]) -> Floats:
-    """By how much each job's runs were longer, all together, than its work."""
-    ran = np.array([one.ran_s for one in lived])
-    runs = np.array([one.runs for one in lived])
-    late: Floats = np.maximum((ran - trace.duration_s) / runs, 0.0)
-    return late
+    """By how much longer than its work a job held its GPUs: those that nobody suspended, as they show it best."""
+    held = np.array([one.finish_s - one.first_start_s for one in lived])
+    alone = np.array([one.runs == 1 for one in lived])
+    late: Floats = np.maximum(held - trace.duration_s, 0.0)
+    return late[alone] if alone.any() else late
 
 
 def agree(trace: Trace, cluster: ClusterSpec, policy: str, placer: str, lived: Sequence[Lived], seed: int) -> Agreement:
@@ -92,11 +93,12 @@ def _settled(
     rng = np.random.Generator(np.random.PCG64(seed))
     for _ in range(SHAKEN):
         drawn = rng.choice(late, (2, len(trace)))
+        costs = Options(resume_cost_s=float(rng.choice(late)))
         shaken = replace(
             trace,
             submit_s=np.maximum.accumulate(trace.submit_s + 0.1 * drawn[1]),
             duration_s=trace.duration_s + drawn[0],
         )
-        first = simulate(shaken, cluster, policy, placer).outcome.start_s
+        first = simulate(shaken, cluster, policy, placer, costs).outcome.start_s
         before &= first[:, None] < first[None, :]
     return before
