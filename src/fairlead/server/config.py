@@ -96,7 +96,6 @@ class Config:
     gpus: int | None = None
     policy: str = "fifo-backfill"
     placer: str = "consolidate"
-    run_as: str = "user"
     store: str | None = None
     log_dir: Path | None = None
     log_retention: float = 30 * DAY_S
@@ -169,10 +168,6 @@ _TABLE: Mapping[str, tuple[Reading, str]] = {
     "gpus": (_count(0), "declare so many virtual GPUs here instead of looking for real ones"),
     "policy": (TEXT, "who runs: NAME[:key=value,...]"),
     "placer": (TEXT, "where: NAME[:key=value,...]"),
-    "run_as": (
-        Reading({"user": "user", "self": "self"}.__getitem__, "user or self"),
-        "user: jobs run as the Unix user who submits them, where the scheduler may switch; self: as the scheduler's own",
-    ),
     "store": (TEXT, "a path or postgresql://...; fairlead.db in state_dir, if not"),
     "log_dir": (PATH, "where jobs' output goes; logs in state_dir, if not"),
     "log_retention": (DURATION, "how long the output of a finished job is kept"),
