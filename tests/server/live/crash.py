@@ -125,7 +125,7 @@ class Crash:
     def play(self, kills: int) -> None:
         stop = threading.Event()
         self.start()
-        self.until_well()
+        self.until_well(300.0)  # the first on this machine compiles
         people = threading.Thread(target=self.keep_submitting, args=(stop,))
         people.start()
         try:
@@ -158,7 +158,10 @@ class Crash:
     def end(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(20)
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.kill()
 
     def findings(self) -> list[str]:
         """Everything that is wrong, by the witnesses and by the journal. Only once the scheduler is gone."""
