@@ -41,6 +41,9 @@ class Crash:
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
+        # one for each thread
+        url = f"http://127.0.0.1:{self.port}"
+        self.looking, self.submitting = (httpx.Client(base_url=url, timeout=5.0, trust_env=False) for _ in range(2))
         for name in ("runs", "ends", "locks", "progress"):
             (self.path / "witness" / name).mkdir(parents=True)
 
@@ -65,7 +68,7 @@ class Crash:
 
     def is_well(self) -> bool:
         with contextlib.suppress(httpx.HTTPError):
-            return httpx.get(f"http://127.0.0.1:{self.port}/healthz", timeout=2.0).status_code == 200
+            return self.looking.get("/healthz").status_code == 200
         return False
 
     def until_well(self, patience_s: float = 60.0) -> None:
@@ -100,7 +103,7 @@ class Crash:
         while not stop.is_set():
             try:
                 headers = self.headers() | {"Idempotency-Key": key}
-                answer = httpx.post(f"http://127.0.0.1:{self.port}/v1/jobs", json=document, headers=headers, timeout=5.0)
+                answer = self.submitting.post("/v1/jobs", json=document, headers=headers)
             except (httpx.HTTPError, OSError):
                 time.sleep(0.05)
                 continue
@@ -148,14 +151,16 @@ class Crash:
         while True:
             left = []
             for state in ("blocked", "waiting", "running", "suspended", "held"):
-                url = f"http://127.0.0.1:{self.port}/v1/jobs?state={state}&limit=5"
-                left += httpx.get(url, headers=self.headers(), timeout=10.0).json()["jobs"]
+                found = self.looking.get("/v1/jobs", params={"state": state, "limit": 5}, headers=self.headers())
+                left += found.json()["jobs"]
             if not left:
                 return
             assert time.monotonic() < deadline, left[:5]
             time.sleep(0.1)
 
     def end(self) -> None:
+        self.looking.close()
+        self.submitting.close()
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             try:
