@@ -96,6 +96,8 @@ class Crash:
         }
         if kind == "checkpoint":
             made["checkpoint"] = "SIGUSR1"
+            # never just stopped: a process that keeps its locks while it is would accuse whoever has the GPU then
+            made["suspend"] = ["checkpoint", "requeue"]
         return made
 
     def submit(self, key: str, document: dict[str, Any], stop: threading.Event) -> None:

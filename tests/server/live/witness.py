@@ -23,7 +23,7 @@ def wrong(what):
 
 
 def lock(name):
-    file = open(f"{folder}/locks/{name}", "w")
+    file = os.open(f"{folder}/locks/{name}", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -39,7 +39,10 @@ held = [lock(f"job-{job}")]
 if kind == "checkpoint":
     held += [lock(f"gpu-{node}-{gpu}") for gpu in os.environ["CUDA_VISIBLE_DEVICES"].split(",")]
 progress = f"{folder}/progress/{job}"
-done = float(open(progress).read()) if kind == "checkpoint" and os.path.exists(progress) else 0.0
+done = 0.0
+if kind == "checkpoint" and os.path.exists(progress):
+    with open(progress) as saved:
+        done = float(saved.read())
 leave = []
 signal.signal(signal.SIGUSR1, lambda *_: leave.append(1))
 last = time.monotonic()
