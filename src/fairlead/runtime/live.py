@@ -388,6 +388,18 @@ class LiveCore:
         state = self.core.state
         return Reason(int(state.queue.classes[C_REASON, state.jobs.ints[K_CLASS, self._index[job]]]))
 
+    def now(self) -> float:
+        """The moment up to which everything was handled."""
+        return float(self.core.state.queue.limit[Q_NOW])
+
+    def closed(self) -> frozenset[int]:
+        """Nodes that take no more jobs."""
+        return frozenset(self._down)
+
+    def ending(self) -> frozenset[str]:
+        """Jobs that were told to have ended since the last step."""
+        return frozenset(self._ending)
+
     def used(self) -> dict[str, tuple[float, float]]:
         """Each tenant's decayed GPU-seconds, and as of when: what it holds since then comes on top."""
         tenants = self.core.state.queue.tenants
