@@ -108,7 +108,9 @@ class Ahead:
     def _outlived(self, i: int, job: LiveJob, at: Standing, length: float, ran: float, done: float) -> Entry:
         """It has run longer than anybody said: it is taken to run as long again as it has."""
         said = "its estimate of" if job.duration_s is not None else "the assumed"
-        self.notes[i] = f"assumed to run as long again as it has, {duration(ran)}, which is over {said} {duration(length)}"
+        self.notes[i] = (
+            f"assumed to run as long again as it has, {duration(ran)}, which is over {said} {duration(length)}"
+        )
         return replace(job, duration_s=done + max(ran, 1.0)), at
 
     def _put_off(self, entries: list[Entry]) -> None:
@@ -146,8 +148,9 @@ class Ahead:
     def rows(self) -> tuple[F8, I4, I4, I4]:
         """What was written since the jobs were put where they stood: times, kinds, jobs (or nodes), arguments."""
         first, end, log = self.adopted, int(self.state.counter[G_ROWS]), self.state.log
+        kind, job, arg = (log.what[column, first:end] for column in range(3))
         # an end that was put off, of a job that was then suspended, may be due before it is started again
-        return np.maximum.accumulate(log.time[first:end]), *(log.what[column, first:end] for column in range(3))
+        return np.maximum.accumulate(log.time[first:end]), kind, job, arg
 
     def journal(self) -> Journal:
         """The run from now on: jobs that run already start now, and everybody was submitted now. What a person holds back is

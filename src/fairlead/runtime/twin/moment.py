@@ -37,7 +37,7 @@ def moment_of(core: LiveCore, now: float) -> Moment:
 def grown(spec: ClusterSpec, nodes: Sequence[NodeSpec]) -> ClusterSpec:
     """The cluster with these nodes beside its own. They get a name and domains of their own where theirs do not do."""
     taken = {node.name for node in spec.nodes}
-    more = []
+    more: list[NodeSpec] = []
     for node in nodes:
         name, number = node.name, len(more)
         while name in taken:
