@@ -10,6 +10,7 @@ import numpy as np
 
 from fairlead.core.plugs import parse_choice
 from fairlead.kernels.columns import (
+    COMPILED_PLANNER,
     F8,
     G_EVENTS,
     G_IDS,
@@ -24,7 +25,9 @@ from fairlead.kernels.columns import (
     K_STAMP,
     K_STATE,
     PAUSED,
+    Q_WAKE,
     R_EASY,
+    R_PLANNED,
     RUNNING,
 )
 from fairlead.kernels.events import END, code_of
@@ -64,7 +67,6 @@ class Ahead:
         if self.policy != moment.policy:
             _refuse_files(self.policy)
         self.notes: dict[int, str] = {}  #: by job, what was assumed of its length
-        self.all_ended = False
         entries = self._with_lengths(known or {})
         self.live = self._build(entries)
         self._put_off(entries)
@@ -141,7 +143,11 @@ class Ahead:
         self.live.core.run(self.moment.now)
 
     def run(self) -> None:
-        self.all_ended = self.live.core.run(self.moment.now + FORESIGHT_S) != PAUSED
+        core, q = self.live.core, self.state.queue
+        why = core.run(self.moment.now + FORESIGHT_S)
+        planner_wakes = self.state.counter[R_PLANNED] == COMPILED_PLANNER and q.limit[Q_WAKE] < math.inf
+        if why == PAUSED and self.state.counter[G_EVENTS] == 0 and not planner_wakes:
+            core.run()  # nothing will ever happen again: who still waits is told so
 
     # -- looking ----------------------------------------------------------------------------------------------------------
 
