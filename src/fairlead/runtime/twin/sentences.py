@@ -92,7 +92,7 @@ def _too_small(ahead: Ahead, job: LiveJob) -> str:
         *([f"{digits(max(cpus))} CPUs"] if cpus else []),
         *([f"{digits(max(mib) / 1024)} GiB"] if mib else []),
     ]
-    return f"with {rest_text(job)}; the largest node has {' and '.join(most)}"
+    return f"the largest node has {' and '.join(most)}"
 
 
 def _over_quota(ahead: Ahead, job: LiveJob) -> str:
@@ -114,7 +114,8 @@ REFUSED: dict[Reason, Callable[[Ahead, LiveJob], str]] = {
 
 
 def refused(ahead: Ahead, job: LiveJob, reason: Reason) -> str:
-    return f"can never run here: needs {asks_text(job)}; {REFUSED[reason](ahead, job)}"
+    beside = f" with {rest_text(job)}" if job.gpus and reason == Reason.NODE_TOO_SMALL else ""
+    return f"can never run here: needs {asks_text(job)}{beside}; {REFUSED[reason](ahead, job)}"
 
 
 __all__ = ["REFUSED", "behind", "hindrance", "refused"]

@@ -188,7 +188,7 @@ class _Teller:
         if not m.nodes:
             return f"expected to start {when}"
         where_, free = nodes_named(m.nodes), "frees" if len(m.nodes) == 1 else "free"
-        whole = m.gpus and self.job.share_milli == 1000
+        whole = self.job.gpus > 0 and self.job.share_milli == 1000
         return (
             f"{where_} {free} {m.gpus} {when}"
             if whole
