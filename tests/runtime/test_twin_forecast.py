@@ -154,6 +154,16 @@ def test_a_job_that_has_outlived_its_estimate_is_taken_to_run_as_long_again(
     assert "as long again as it has, 60 min, which is over its estimate of 10 min" in found["a"].note
 
 
+def test_a_job_that_has_outlived_what_was_assumed_of_it_says_so() -> None:
+    late = running(LiveJob("a", 0.0, 1), (0,), 0.0)
+    found = forecast(one_gpu(late), known={"a": 600.0}).expected["a"]
+    assert found.finish_s == 2 * HOUR
+    assert found.note.endswith("which is over the assumed 10 min")
+    days = forecast(one_gpu(late, now=30 * HOUR)).expected["a"]
+    assert days.finish_s == 60 * HOUR
+    assert days.note.endswith("30 h, which is over the assumed 24 h")
+
+
 def test_a_job_that_is_late_keeps_the_rank_that_the_scheduler_gives_it() -> None:
     """By what it said, 60 s are missing from it less than nothing: srtf will not suspend it for a job of 30 s."""
     moment = one_gpu(

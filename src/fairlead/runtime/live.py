@@ -388,7 +388,8 @@ class LiveCore:
         state = self.core.state
         return Reason(int(state.queue.classes[C_REASON, state.jobs.ints[K_CLASS, self._index[job]]]))
 
-    def now(self) -> float:
+    @property
+    def reached_s(self) -> float:
         """The moment up to which everything was handled."""
         return float(self.core.state.queue.limit[Q_NOW])
 

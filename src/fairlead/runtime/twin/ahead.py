@@ -16,10 +16,12 @@ from fairlead.kernels.columns import (
     G_IDS,
     G_ROWS,
     I4,
+    J_DONE,
     J_DUE,
     J_EXPECT,
     J_KEY,
     J_RAN,
+    J_RATE,
     J_SINCE,
     K_LEVEL,
     K_STAMP,
@@ -28,6 +30,7 @@ from fairlead.kernels.columns import (
     Q_WAKE,
     R_EASY,
     R_PLANNED,
+    R_RATES,
     RUNNING,
 )
 from fairlead.kernels.events import END, code_of
@@ -104,38 +107,38 @@ class Ahead:
                     entries[i] = replace(job, duration_s=length), at
                 length = length or UNKNOWN_S
             if at.done_s >= length and at.status != Status.RUNNING:
-                entries[i] = self._outlived(i, job, at, length, at.ran_s, at.done_s)
+                self._note_outlived(i, length, at.ran_s)
+                entries[i] = replace(job, duration_s=at.done_s + max(at.ran_s, 1.0)), at
         return entries
 
-    def _outlived(self, i: int, job: LiveJob, at: Standing, length: float, ran: float, done: float) -> Entry:
+    def _note_outlived(self, i: int, length: float, ran: float) -> None:
         """It has run longer than anybody said: it is taken to run as long again as it has."""
-        said = "its estimate of" if job.duration_s is not None else "the assumed"
-        self.notes[i] = (
-            f"assumed to run as long again as it has, {duration(ran)}, which is over {said} {duration(length)}"
-        )
-        return replace(job, duration_s=done + max(ran, 1.0)), at
+        said = "its estimate of" if self.moment.jobs[i][0].duration_s is not None else "the assumed"
+        over = f"{said} {duration(length)}"
+        self.notes[i] = f"assumed to run as long again as it has, {duration(ran)}, which is over {over}"
 
     def _put_off(self, entries: list[Entry]) -> None:
-        """Running jobs that should have ended by now end later, as `_outlived` says.
+        """Running jobs that should have ended by now run as long again as they have.
 
         The live core goes on ranking them by what they had said. So where that makes a difference to their rank, only their
         end is put off; where it makes none, their length is changed, and they may be suspended and come back.
         """
-        floats, now = self.state.jobs.floats, self.moment.now
-        late = np.flatnonzero((self.state.jobs.ints[K_STATE] == RUNNING) & (floats[J_DUE] <= now)).astype(np.int32)
+        state, floats, now = self.state, self.state.jobs.floats, self.moment.now
+        late = np.flatnonzero((state.jobs.ints[K_STATE] == RUNNING) & (floats[J_DUE] <= now)).astype(np.int32)
         if len(late) == 0:
             return
+        rate = floats[J_RATE, late] if state.counter[R_RATES] else np.ones(len(late))
         since_s = np.maximum(now - floats[J_SINCE, late], 0.0)
-        ran_s = floats[J_RAN, late] + since_s
-        for i, ran, since in zip(late.tolist(), ran_s.tolist(), since_s.tolist(), strict=True):
-            job, at = entries[i]
-            length = UNKNOWN_S if job.duration_s is None else job.duration_s
-            entries[i] = self._outlived(i, job, at, length, ran, at.done_s + since)
+        ran_s = np.maximum(floats[J_RAN, late] + since_s, 1.0)
+        work = floats[J_DONE, late] + (since_s + ran_s) * rate
+        for i, ran, length in zip(late.tolist(), ran_s.tolist(), work.tolist(), strict=True):
+            self._note_outlived(i, float(state.jobs.work[i]), ran)
+            entries[i] = replace(entries[i][0], duration_s=length), entries[i][1]
         longer = self._build(entries)
-        if _rank(longer.core.state, late) == _rank(self.state, late):
+        if _rank(longer.core.state, late) == _rank(state, late):
             self.live = longer
         else:
-            _end_at(self.state, late, now + np.maximum(ran_s, 1.0))
+            _end_at(state, late, now + ran_s)
 
     # -- running ----------------------------------------------------------------------------------------------------------
 

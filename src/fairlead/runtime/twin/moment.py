@@ -29,7 +29,7 @@ class Moment:
 
 def moment_of(core: LiveCore, now: float) -> Moment:
     """A copy of where the core stands. Jobs that it was told have ended are not there any more."""
-    now, ending = max(now, core.now()), core.ending()
+    now, ending = max(now, core.reached_s), core.ending()
     jobs = tuple(entry for entry in core.snapshot(now) if entry[0].id not in ending)
     return Moment(core.spec, core.policy, core.placer, now, jobs, core.closed(), core.used(), core.options)
 
