@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fairlead.model.errors import InputError
 from fairlead.model.suggest import unknown
 from fairlead.server.api.limits import Rates
 from fairlead.server.api.problems import CONTENT_TYPE, KINDS, Malformed
@@ -107,10 +108,8 @@ async def only_known_parameters(request: Request) -> None:
         names = known[id(route)] = frozenset(one.alias for one in route.dependant.query_params)
     for name in request.query_params:
         if name not in names:
-            error = unknown("parameter", name[:100], names)
-            error.column = name[:100]
-            error.accepts = error.accepts if names else "no parameters"
-            raise error
+            said = unknown("parameter", name[:100], names)
+            raise InputError(said.what, column=name[:100], accepts=said.accepts if names else "none")
 
 
 # -- bodies ------------------------------------------------------------------------------------------------------------------------

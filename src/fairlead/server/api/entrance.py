@@ -43,6 +43,7 @@ class Entrance:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope = {**scope}  # the server keeps its own: what it knows of HEAD is not to change
         answer = _Answer(scope, send)
         try:
             await self._pass(scope, receive, answer)

@@ -12,13 +12,13 @@ from starlette.responses import Response
 
 from fairlead.model.errors import InputError
 from fairlead.model.job import JobSpec
-from fairlead.model.suggest import unknown
 from fairlead.server.api import schemas
 from fairlead.server.api.desk import Desk, answer, body_of, desk_of, job_or_array, one_job, require, router, takes
 from fairlead.server.api.foresight import Times
-from fairlead.server.auth import Act, Scope
+from fairlead.server.api.problems import check_known
+from fairlead.server.auth import Act, Identity, Scope
 from fairlead.server.jobs import State
-from fairlead.server.store import SORTS, JobFilter, JobRow
+from fairlead.server.store import SORTS, JobFilter, JobRow, NoSuchJob
 from fairlead.workload.job_document import JobDocument, job_from_document, job_to_document
 
 routes = router("jobs")
@@ -93,11 +93,22 @@ async def submit(
     who.require_of(Act.USE_TENANT, tenant)
     if spec.priority > 0:
         who.require(Act.RAISE_PRIORITY)
+    if spec.depends_on:
+        await asyncio.to_thread(_check_waits, desk, who, spec)
     if dry_run:
         return await _judged(desk, spec, who.user, tenant)
     made = await desk.scheduler.submit(spec, who.user, tenant, idempotency_key)
     content = {"jobs": [job.id for job in made.jobs], "array_id": made.array_id, "duplicate": made.duplicate}
     return answer(content, 200 if made.duplicate else 201)
+
+
+def _check_waits(desk: Desk, who: Identity, spec: JobSpec) -> None:
+    """Nobody waits for a job that they may not see: that would tell whether it is there, and how it ended."""
+    for dependency in spec.depends_on:
+        try:
+            job_or_array(who, desk.store, dependency.job)
+        except NoSuchJob as error:
+            raise NoSuchJob(error.what, column="depends_on", value=dependency.job) from None
 
 
 async def _judged(desk: Desk, spec: JobSpec, user: str, tenant: str) -> Response:
@@ -143,10 +154,8 @@ async def listing(
     desk, who = desk_of(request), require(request, Act.SEE_JOBS)
     states, users = split(state), split(user)
     for one in states:
-        if one not in schemas.STATES:
-            error = unknown("state", one[:100], schemas.STATES)
-            error.column = "state"
-            raise error
+        check_known("state", one, schemas.STATES)
+    check_known("sort", sort, SORTS)
     if who.scope(Act.SEE_JOBS) is Scope.OWN:
         for one in users:
             who.require_of(Act.SEE_JOBS, one)

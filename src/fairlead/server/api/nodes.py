@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from fairlead.server.api import schemas
 from fairlead.server.api.desk import Desk, answer, desk_of, read, require, router, takes
+from fairlead.server.api.problems import none_such
 from fairlead.server.auth import Act, Scope
 
 routes = router("nodes")
@@ -18,6 +19,12 @@ NodeName = Annotated[str, Path(description="the node's name")]
 
 def state_of(desk: Desk, node: str) -> str:
     return "drained" if node in desk.scheduler.drained() else "up"
+
+
+def _check_known(desk: Desk, node: str) -> None:
+    known = [one.name for one in desk.scheduler.spec.nodes]
+    if node not in known:
+        raise none_such("node", node, known)
 
 
 @routes.get("/nodes", response_model=schemas.Nodes, summary="Nodes, their GPUs and who has them")
@@ -59,6 +66,7 @@ async def listing(request: Request) -> Response:
 async def drain(request: Request, name: NodeName) -> Response:
     """Jobs that run there run on."""
     desk, who = desk_of(request), require(request, Act.DRAIN)
+    _check_known(desk, name)
     body = await read(request, schemas.Drain)
     await desk.scheduler.drain(name, who.user, body.reason)
     return answer({"name": name, "state": state_of(desk, name)})
@@ -67,5 +75,6 @@ async def drain(request: Request, name: NodeName) -> Response:
 @routes.post("/nodes/{name}/undrain", response_model=schemas.NodeState, summary="Use a drained node again")
 async def undrain(request: Request, name: NodeName) -> Response:
     desk, who = desk_of(request), require(request, Act.DRAIN)
+    _check_known(desk, name)
     await desk.scheduler.undrain(name, who.user)
     return answer({"name": name, "state": state_of(desk, name)})

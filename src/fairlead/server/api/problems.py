@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead.model.errors import InputError
+from fairlead.model.suggest import unknown
 from fairlead.server.auth import Forbidden, NotAuthenticated
 from fairlead.server.store import KeyReused, NoSuchJob, StoreError, StoreMistake
 
@@ -39,7 +40,12 @@ class Malformed(Exception):
 
 
 class NotFound(InputError):
-    """Somebody named something that is not there, or that is not theirs to know of."""
+    """The path names something that is not there, or that is not theirs to know of."""
+
+
+def none_such(kind: str, name: str, known: Iterable[str]) -> NotFound:
+    said = unknown(kind, name[:_LONGEST], known)
+    return NotFound(said.what, column="name", value=name, accepts=said.accepts)
 
 
 class TooLarge(Exception):
@@ -52,6 +58,13 @@ class TooMany(Exception):
     def __init__(self, what: str, wait_s: float) -> None:
         super().__init__(what)
         self.wait_s = wait_s
+
+
+def check_known(field: str, value: str, known: Collection[str]) -> None:
+    """InputError with the nearest one for a value that is not among those that there are."""
+    if value not in known:
+        said = unknown(field, value[:_LONGEST], known)
+        raise InputError(said.what, column=field, value=value, accepts=said.accepts)
 
 
 def problem(
@@ -88,7 +101,10 @@ def _shown(field: str | None, value: object) -> object:
 
 
 def of_input(error: InputError) -> Response:
-    status = 404 if isinstance(error, NoSuchJob | NotFound) else 409 if isinstance(error, KeyReused) else 422
+    status = 409 if isinstance(error, KeyReused) else 422
+    # a job that a field names is a mistake in the request; the one that the path names is what there is none of
+    if isinstance(error, NotFound) or (isinstance(error, NoSuchJob) and error.column is None):
+        status = 404
     return problem(status, error.what, field=error.column, value=error.value, accepts=error.accepts)
 
 

@@ -13,6 +13,7 @@ from fairlead.model.errors import InputError
 from fairlead.model.job import LONGEST_NAME
 from fairlead.server.api import schemas
 from fairlead.server.api.desk import answer, desk_of, read, require, router, takes
+from fairlead.server.api.problems import none_such
 from fairlead.server.auth import Act
 
 routes = router("tenants")
@@ -60,5 +61,7 @@ async def put(request: Request, name: TenantName) -> Response:
 @routes.delete("/tenants/{name}", status_code=204, response_class=Response, summary="Remove a tenant")
 async def remove(request: Request, name: TenantName) -> Response:
     desk, who = desk_of(request), require(request, Act.CHANGE_TENANTS)
+    if name not in desk.scheduler.spec.tenants:
+        raise none_such("tenant", name, desk.scheduler.spec.tenants)
     await desk.scheduler.remove_tenant(name, who.user)
     return Response(status_code=204)
