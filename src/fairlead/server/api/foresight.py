@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from fairlead.model.errors import InputError
 from fairlead.model.job import JobSpec
 from fairlead.runtime import twin
 from fairlead.runtime.planning import IllegalPlan
+from fairlead.server.api import schemas
 from fairlead.server.api.fresh import Fresh
 from fairlead.server.jobs import FINAL, asked
 from fairlead.server.store import JobRow
@@ -52,16 +53,12 @@ class Foresight:
             times = await asyncio.to_thread(_times, with_it)
         return times.get(_ANOTHER, _UNSEEN)
 
-    async def explained(self, row: JobRow) -> dict[str, Any]:
-        """What is known of the job; where it waits for GPUs, what the twin says of it."""
-        found: dict[str, Any] = {
-            "job": row.id,
-            "state": row.state,
-            "reason": row.reason,
-            "message": row.message,
-            "expected_start_s": None,
-            "expected_finish_s": None,
-        }
+    async def explained(self, row: JobRow, may_see: Callable[[str], bool]) -> dict[str, Any]:
+        """What is known of the job; where it waits for GPUs, what the twin says of it. Of other jobs only those that whoever
+        asks may see."""
+        found: dict[str, Any] = {name: None for name in schemas.ExplainOut.model_fields}
+        found |= {"job": row.id, "state": row.state, "reason": row.reason, "message": row.message, "note": ""}
+        found |= {"ahead": [], "waits_for": [], "nodes": list(row.nodes)}
         if row.state in FINAL:
             return found
         seen = await self._fresh.get()
@@ -72,14 +69,12 @@ class Foresight:
             async with self._turn:
                 told = await asyncio.to_thread(twin.explain, seen.moment, row.id)
             seen.told[row.id] = told
-        start_s, finish_s = told.expected.start_s, told.expected.finish_s
-        return {
-            **found,
-            "reason": told.reason.name.lower().replace("_", "-") if told.reason else row.reason,
-            "message": told.message or row.message,
-            "expected_start_s": start_s,
-            "expected_finish_s": finish_s,
-        }
+        said = told.to_json()
+        for name in ("ahead", "waits_for"):
+            said[name] = [job for job in said[name] if may_see(job)]
+        reason = said.pop("reason").replace("_", "-")
+        found |= {name: value for name, value in said.items() if name in found}
+        return found | {"reason": row.reason if reason == "none" else reason}
 
     async def compared(
         self, policies: Sequence[str], placer: str | None, add_nodes: str | None

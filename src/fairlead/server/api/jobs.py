@@ -190,7 +190,13 @@ async def one(request: Request, job_id: JobId) -> Response:
 async def explain(request: Request, job_id: JobId) -> Response:
     desk, who = desk_of(request), require(request, Act.SEE_JOBS)
     row = await asyncio.to_thread(one_job, who, desk.store, job_id)
-    return answer(await desk.foresight.explained(row))
+    everybodys = who.scope(Act.SEE_JOBS) is Scope.ALL
+
+    def may_see(other: str) -> bool:
+        job = desk.scheduler.jobs.get(other)
+        return everybodys or (job is not None and job.user == who.user)
+
+    return answer(await desk.foresight.explained(row, may_see))
 
 
 # -- what may be done to it --------------------------------------------------------------------------------------------------------
