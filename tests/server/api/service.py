@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from fairlead.server.api import create_app, end_streams
 from fairlead.server.auth import Role, Tokens
 from fairlead.server.clock import WallClock
 from fairlead.server.config import Config
+from fairlead.server.gate import Gate
 from fairlead.server.scheduler import Scheduler
 from fairlead.server.store import Store
 from fairlead.server.unix_user import SELF, UnixUsers
@@ -79,6 +79,7 @@ class Service:
                 placer=self.config.placer,
                 logs=self.config.logs,
                 users=UnixUsers(SELF),
+                gate=Gate(self.config.max_jobs, self.config.max_jobs_per_user, self.config.max_array),
             )
             await self.scheduler.open()
             try:
@@ -179,7 +180,3 @@ def service(path: Path, **settings: Any) -> Iterator[Service]:
         thread.join(60)
         clean_up(path)
     assert not thread.is_alive()
-
-
-def with_settings(config: Config, **changes: Any) -> Config:
-    return replace(config, **changes)

@@ -10,12 +10,12 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.server.build import submission, submit
 
 from fairlead.server.api import events as api_events
 from fairlead.server.api.events import of_journal
 from fairlead.server.auth import Role
 from fairlead.server.store import Batch, Store
-from tests.server.build import submission, submit
 
 from .service import Service, wait_for
 
@@ -194,7 +194,9 @@ def test_a_reader_that_does_not_read_holds_up_nobody(live: Service, monkeypatch:
             seen += next(blocks).count(b"\ndata: ")
 
 
-def test_rare_rows_are_looked_for_a_bounded_piece_at_a_time(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rare_rows_are_looked_for_a_bounded_piece_at_a_time(
+    sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(api_events, "_LOOKED_AT", 10)
     monkeypatch.setattr(api_events, "_MOST_QUERIES", 3)
     jobs = submit(sqlite_store, *(submission(f"j{i}", user="bob" if i < 95 else "ann") for i in range(100)))

@@ -26,7 +26,9 @@ def test_a_running_job_says_where_and_how_long_so_far(live: Service) -> None:
     first = live.until("ann", job, "running")
     (place,) = first["places"]
     assert (len(place["gpus"]), place["milli"]) == (1, 1000)
-    later = wait_for(lambda: (now := live.ask("ann", "GET", f"/v1/jobs/{job}").json())["ran_s"] > first["ran_s"] and now)
+    later = wait_for(
+        lambda: (now := live.ask("ann", "GET", f"/v1/jobs/{job}").json())["ran_s"] > first["ran_s"] and now
+    )
     assert later["started_s"] == first["started_s"]
     assert live.ask("ann", "POST", f"/v1/jobs/{job}/cancel").json() == {"jobs": [job]}
     assert live.until("ann", job, "cancelled")["message"] == "cancelled by ann"

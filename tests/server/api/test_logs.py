@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -79,7 +78,8 @@ def test_a_log_that_is_rotated_is_followed_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "job", ["..", "../..", "..%2f..%2ftoken", "%2e%2e%2f%2e%2e%2fetc%2fpasswd", "a%00b", "1%2f..%2f1", "%2fetc%2fpasswd", "."]
+    "job",
+    ["..", "../..", "..%2f..%2ftoken", "%2e%2e%2f%2e%2e%2fetc%2fpasswd", "a%00b", "1%2f..%2f1", "%2fetc%2fpasswd", "."],
 )
 def test_ids_that_are_paths_are_no_jobs(live: Service, job: str) -> None:
     live.submit(run="true")
@@ -89,13 +89,13 @@ def test_ids_that_are_paths_are_no_jobs(live: Service, job: str) -> None:
 
 
 @pytest.fixture
-def planted(live: Service) -> Iterator[tuple[str, Path]]:
+def planted(live: Service) -> tuple[str, Path]:
     """A job that has ended, and its log, for the test to do something to."""
     job = live.submit(run="echo mine")
     live.until("ann", job, "done")
     path = live.scheduler.log_path(job)
     wait_for(path.exists)
-    yield job, path
+    return job, path
 
 
 def test_a_link_in_place_of_a_log_is_not_followed(live: Service, planted: tuple[str, Path], tmp_path: Path) -> None:
@@ -108,7 +108,9 @@ def test_a_link_in_place_of_a_log_is_not_followed(live: Service, planted: tuple[
     assert (answer.status_code, answer.json()["detail"]) == (404, "this job has no log that can be shown")
 
 
-def test_a_link_in_place_of_its_folder_is_not_followed(live: Service, planted: tuple[str, Path], tmp_path: Path) -> None:
+def test_a_link_in_place_of_its_folder_is_not_followed(
+    live: Service, planted: tuple[str, Path], tmp_path: Path
+) -> None:
     job, path = planted
     (tmp_path / path.name).write_text("hush")
     path.parent.rename(path.parent.with_name("gone"))

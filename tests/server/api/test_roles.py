@@ -73,7 +73,11 @@ def revokes_token(live: Service, who: str, owner: str) -> int:
 ATTEMPTS: dict[Act, tuple[bool, list[Attempt]]] = {
     Act.SEE_JOBS: (
         True,
-        [of_job("GET", "/v1/jobs/{job}"), of_job("GET", "/v1/jobs/{job}/events"), of_job("GET", "/v1/jobs/{job}/explain")],
+        [
+            of_job("GET", "/v1/jobs/{job}"),
+            of_job("GET", "/v1/jobs/{job}/events"),
+            of_job("GET", "/v1/jobs/{job}/explain"),
+        ],
     ),
     Act.SEE_LOGS: (True, [of_job("GET", "/v1/jobs/{job}/logs")]),
     Act.SEE_SPEC: (True, [sees_spec]),

@@ -7,6 +7,7 @@ import asyncio
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fairlead.model.errors import InputError
 from fairlead.server.api import schemas
 from fairlead.server.api.desk import answer, desk_of, problem_responses, read, require, router, takes, who_asks
 from fairlead.server.api.picture import set_gauges
@@ -66,6 +67,12 @@ async def set_policy(request: Request) -> Response:
     """No job is lost, and none is stopped by this alone."""
     desk, who = desk_of(request), require(request, Act.CHANGE_POLICY)
     body = await read(request, schemas.PolicyBody)
+    for field, value in (("policy", body.policy), ("placer", body.placer)):
+        # an admin's token runs jobs, not code in the scheduler itself
+        if value is not None and (".py" in value.partition(":")[0] or "/" in value.partition(":")[0]):
+            raise InputError(
+                "what is in a file is named where the scheduler is started", column=field, value=value, accepts="a name"
+            )
     if body.policy is not None or body.placer is not None:
         await desk.scheduler.set_policy(body.policy, body.placer, who.user)
     return answer({"policy": desk.scheduler.policy, "placer": desk.scheduler.placer})

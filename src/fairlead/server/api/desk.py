@@ -95,6 +95,8 @@ def router(tag: str, prefix: str = "/v1") -> APIRouter:
         tags=[tag],
         dependencies=[Depends(only_known_parameters)],
         responses=problem_responses(400, 401, 403, 404, 409, 413, 422, 429, 500, 503),
+        # what generated clients call it
+        generate_unique_id_function=lambda route: f"{tag}_{route.name}",
     )
 
 

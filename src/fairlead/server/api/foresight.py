@@ -56,7 +56,7 @@ class Foresight:
     async def explained(self, row: JobRow, may_see: Callable[[str], bool]) -> dict[str, Any]:
         """What is known of the job; where it waits for GPUs, what the twin says of it. Of other jobs only those that whoever
         asks may see."""
-        found: dict[str, Any] = {name: None for name in schemas.ExplainOut.model_fields}
+        found: dict[str, Any] = dict.fromkeys(schemas.ExplainOut.model_fields)
         found |= {"job": row.id, "state": row.state, "reason": row.reason, "message": row.message, "note": ""}
         found |= {"ahead": [], "waits_for": [], "nodes": list(row.nodes)}
         if row.state in FINAL:

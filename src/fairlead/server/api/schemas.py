@@ -166,7 +166,9 @@ class ExplainOut(BaseModel):
     expected_start_s: Seconds | None
     expected_finish_s: Seconds | None
     note: str = Field(description="what was assumed about its length")
-    rank: int | None = Field(description="its place in the queue, from 1; 0 where it does not wait; null: it is in none")
+    rank: int | None = Field(
+        description="its place in the queue, from 1; 0 where it does not wait; null: it is in none"
+    )
     waiting: int | None = Field(description="how many wait in that queue")
     ahead: list[str] = Field(description="the first of those before it, of the jobs that you may see")
     waits_for: list[str] = Field(description="whose end makes room for it, of the jobs that you may see")
