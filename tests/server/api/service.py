@@ -94,7 +94,8 @@ class Service:
         serving = asyncio.create_task(server._serve())
         while not server.started:
             await asyncio.sleep(0.005)
-        self.url = "http://127.0.0.1:%d" % server.servers[0].sockets[0].getsockname()[1]
+        port = server.servers[0].sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
         ready.set_result(None)
         await stop.wait()
         end_streams(self.app)

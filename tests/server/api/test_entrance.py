@@ -60,7 +60,10 @@ def test_a_wrong_token_is_not_told_what_is_wrong(live: Service, header: str) -> 
 
 def test_a_token_that_has_expired_or_was_revoked_does_not_count(live: Service) -> None:
     short, _ = live.tokens.issue("ann", Role.USER, lifetime_s=0.05)
-    status = lambda token: live.ask(None, "GET", "/v1/me", headers={"Authorization": f"Bearer {token}"}).status_code
+
+    def status(token: str) -> int:
+        return live.ask(None, "GET", "/v1/me", headers={"Authorization": f"Bearer {token}"}).status_code
+
     wait_for(lambda: status(short) == 401)
     made = live.ask("ann", "POST", "/v1/tokens", json={"label": "laptop"}).json()
     assert status(made["token"]) == 200
