@@ -6,7 +6,6 @@ A key is the same everywhere: `port` in a file, `FAIRLEAD_PORT` in the environme
 from __future__ import annotations
 
 import difflib
-import ipaddress
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.model.errors import InputError
+from fairlead.model.hosts import is_loopback
 from fairlead.model.suggest import unknown
 from fairlead.model.units import DURATION_FORM, SIZE_FORM, parse_duration, parse_size_mib
 from fairlead.workload.yaml_text import YamlText
@@ -143,15 +143,6 @@ class Config:
                 value=self.bind,
                 accepts="127.0.0.1, or tls_cert and tls_key, or allow_public: true where something else encrypts",
             )
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 #: how each is read, and what it does
