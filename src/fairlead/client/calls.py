@@ -116,9 +116,10 @@ def jobs(
     descending: bool | None = None,
     limit: int | None = None,
     cursor: str | None = None,
+    expect: bool | None = None,
 ) -> Call[JobPage]:
-    """A page of jobs. `live`: those that have not ended (True), or that have (False); `name` is a part of it, or the beginning
-    of an id; `cursor` is the `next` of the page before."""
+    """A page of jobs, the latest first. `live`: those that have not ended (True), or that have (False); `name` is a part of it, or
+    the beginning of an id; `cursor` is the `next` of the page before; `expect` has each say when it will start and finish."""
     return _get(
         "/v1/jobs",
         _as(JobPage),
@@ -132,6 +133,7 @@ def jobs(
         descending=_flag(descending),
         limit=limit,
         cursor=cursor,
+        expect=_flag(expect),
     )
 
 
@@ -256,9 +258,17 @@ def tokens() -> Call[tuple[Token, ...]]:
     return _get("/v1/tokens", _list(Token, "tokens"))
 
 
-def create_token(user: str, role: str = "user", *, label: str = "", expires: str | None = None) -> Call[NewToken]:
-    """Make a token. `expires` is how long it lives, such as 90d."""
-    body = {"user": user, "role": role, "label": label, "expires": expires}
+def create_token(
+    user: str | None = None,
+    role: str | None = None,
+    *,
+    label: str = "",
+    expires: str | float | None = None,
+    tenant: str | None = None,
+) -> Call[NewToken]:
+    """Make a token: for yourself with your own role unless said otherwise. `expires` is how long it lives, such as 90d; `tenant` is
+    that of a user who is not known yet."""
+    body = {"user": user, "role": role, "label": label, "expires": expires, "tenant": tenant}
     return Call("POST", "/v1/tokens", _as(NewToken), body=body, repeatable=False)
 
 

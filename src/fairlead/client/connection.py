@@ -211,9 +211,13 @@ def _checked_url(text: str, allow_public: bool) -> httpx.URL:
 
 
 def _context(ca: str | Path) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    # a certificate that is named itself is trusted, whoever signed it
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
-        return ssl.create_default_context(cafile=str(ca))
+        context.load_verify_locations(str(ca))
     except (OSError, ssl.SSLError) as error:
         raise InputError(
             f"this certificate can't be used: {error}", file=str(ca), accepts="certificates in PEM"
         ) from None
+    return context

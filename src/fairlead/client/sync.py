@@ -51,7 +51,7 @@ class Client:
     """Talks to a scheduler, from any number of threads.
 
     `url` is FAIRLEAD_SERVER or this machine's port 7878 unless given; the token is the argument, FAIRLEAD_TOKEN, or the file
-    that `fairlead up` made for this user. `ca` is a file of certificates to trust beside the usual ones' place. A token goes over
+    that `fairlead up` made for this user. `ca` is a file of certificates to trust beside the usual ones. A token goes over
     plain HTTP only on this machine, unless `allow_public` says that something else encrypts.
     """
 

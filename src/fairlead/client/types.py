@@ -40,9 +40,11 @@ class Job:
     preemptions: int = 0
     suspension: str = ""
     places: tuple[Place, ...] = ()
-    ran_s: float = 0.0  #: in runs before the present one
+    ran_s: float = 0.0  #: all its runs together, up to now
     array_id: str | None = None
     array_index: int | None = None
+    expected_start_s: float | None = None  #: only where `expect` asked for it
+    expected_finish_s: float | None = None
     spec: Mapping[str, Any] | None = None  #: what was submitted, where this token may see it; of one job only
 
     @property
@@ -126,14 +128,19 @@ class EventPage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     name: str
+    state: str = "up"  #: up, drained or down
     gpus: int
     gpu_type: str = ""
     gpus_used: float = 0.0
-    state: str = "up"  #: up, drained or down
+    gpu_memory_mib: int | None = None
+    cpus: float | None = None
+    memory_mib: int | None = None
+    path: tuple[str, ...] = ()  #: the domains around it, outermost first
+    running: int = 0  #: how many jobs have GPUs here
+    jobs: tuple[str, ...] = ()  #: those of them that this token may see
+    drained_s: float | None = None
     drained_by: str = ""
     drain_reason: str = ""
-    drained_s: float | None = None
-    jobs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,12 +166,15 @@ class Cluster:
     gpus: int
     gpus_used: float
     nodes: int
+    nodes_up: int = 0
     jobs: Mapping[str, int] = field(default_factory=dict)  #: by state
     tenants: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  #: by tenant, then state
     policy: str
     placer: str
     version: str = ""
     started_s: float | None = None
+    now_s: float | None = None
+    last_event: int = 0
     trouble: str = ""
 
 
@@ -198,12 +208,8 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewToken:
-    token: str = field(repr=False)  #: shown this once
-    id: str
-    user: str
-    role: str
-    expires_s: float | None = None
+class NewToken(Token):
+    token: str = field(repr=False)  #: the token itself, which nobody sees again
 
 
 @dataclass(frozen=True, slots=True)
