@@ -28,6 +28,7 @@ from fairlead.kernels.columns import (
     G_NEXT,
     G_ROWS,
     G_WAITING,
+    GIVEN_UP,
     J_BEGUN,
     J_DONE,
     J_ESTIMATE,
@@ -60,7 +61,7 @@ from fairlead.kernels.columns import (
 )
 from fairlead.kernels.events import END, WAKE_UP, code_of, push_event
 from fairlead.kernels.live import ADMIT, ADMIT_ALL, CLOSE, OPEN, REQUEUE, WITHDRAW
-from fairlead.model.cluster import ClusterSpec
+from fairlead.model.cluster import ClusterSpec, TenantSpec
 from fairlead.model.errors import InputError
 from fairlead.model.event import EventKind
 from fairlead.model.reason import Reason
@@ -99,6 +100,11 @@ def plug(policy: str, placer: str, spec: ClusterSpec, jobs: Sequence[LiveJob]) -
     return plugged
 
 
+def judge(spec: ClusterSpec, policy: str, placer: str, job: LiveJob) -> Reason:
+    """Why a job like this can never run here, NONE if it can."""
+    return LiveCore(spec, policy, placer, jobs=[(job, Standing())], live=False).refused(job.id)
+
+
 class LiveCore:
     def __init__(
         self,
@@ -120,6 +126,7 @@ class LiveCore:
         self._live = live
         self._down = set(down)
         self._ending: set[str] = set()  #: told of, and not handled yet
+        self._early: list[Decision] = []  #: decided before the step that will return it
         self._build(list(jobs), now, used or {})
 
     # -- building ---------------------------------------------------------------------------------------------------------
@@ -192,11 +199,19 @@ class LiveCore:
     def _rebuild(self, now: float, more: Sequence[tuple[LiveJob, Standing]] = ()) -> None:
         self._build([*self.snapshot(now), *more], now, self.used())
 
-    def change(self, now: float, *, policy: str | None = None, placer: str | None = None) -> None:
-        """Go on with another policy or placer: nobody is stopped by that alone. Raises InputError, with nothing changed, for
-        one that does not exist."""
-        plug(policy or self.policy, placer or self.placer, self.spec, self._jobs)
-        self.policy, self.placer = policy or self.policy, placer or self.placer
+    def change(
+        self,
+        now: float,
+        *,
+        policy: str | None = None,
+        placer: str | None = None,
+        tenants: Mapping[str, TenantSpec] | None = None,
+    ) -> None:
+        """Go on with another policy, placer or other quotas: nobody is stopped by that alone. Raises InputError, with nothing
+        changed, for one that does not exist."""
+        spec = self.spec if tenants is None else replace(self.spec, tenants=tenants)
+        plug(policy or self.policy, placer or self.placer, spec, self._jobs)
+        self.policy, self.placer, self.spec = policy or self.policy, placer or self.placer, spec
         self._rebuild(now)
 
     # -- what happens from outside ------------------------------------------------------------------------------------------
@@ -250,9 +265,15 @@ class LiveCore:
         """Take it out of the queue or off its GPUs, until it is let in again."""
         i, now = self._index[job], self._clock(now)
         if int(self.core.state.jobs.ints[K_STATE, i]) == PENDING:
-            self.step(now)
+            self._early = self.step(now)
         self._intervene(WITHDRAW, i, now)
         self._kick(now)
+
+    def forget(self, job: str, now: float) -> None:
+        """It will never run again, whatever it does now."""
+        if self.knows(job) and self.status(job) is not None:
+            self.withdraw(job, now)
+            self.core.state.jobs.ints[K_STATE, self._index[job]] = GIVEN_UP
 
     def admit(self, job: str, now: float) -> None:
         i, now = self._index[job], self._clock(now)
@@ -286,7 +307,7 @@ class LiveCore:
         assert why in (PAUSED, ENDED)
         self._ending.clear()
         self.core.state.queue.limit[Q_NOW] = max(now, float(self.core.state.queue.limit[Q_NOW]))
-        found = self._decisions()
+        found, self._early = [*self._early, *self._decisions()], []
         if self._seen > MOST_ROWS:
             self._rebuild(now)
         return found

@@ -69,6 +69,8 @@ class Order:
     grace_s: float = 30.0  #: between asking it to stop and killing it
     memory_mib: int | None = None
     gpu_memory_mib: int | None = None
+    #: ways to suspend it that may be used; its executor knows which of them can be
+    suspend: tuple[Suspension, ...] = tuple(Suspension)
     checkpoint_signal: str = ""  #: "SIGUSR1": it writes a checkpoint and exits by itself; "": it does not know how
     resumes: bool = False  #: it goes on from a suspension, where the method allows that
     per_gpu: bool = False  #: a process per GPU rather than one per place
@@ -96,6 +98,7 @@ class Report:
     method: Suspension | None = None
     message: str = ""
     node: str = ""
+    retry: bool = False  #: FAILED_TO_START for no fault of the job's: it may work later
 
 
 @dataclass(frozen=True)

@@ -109,8 +109,9 @@ class LocalExecutor:
             await self._in_thread(lambda: RunDir.create(self._runs_dir, run.dir.name, plan))
         except (layout.Refused, OSError) as error:
             del self._runs[key]
-            why = f"its order can't be written down: {error}" if isinstance(error, OSError) else str(error)
-            self._reports.put_nowait(Report(ReportKind.FAILED_TO_START, time.time(), *key, message=why))
+            ours = isinstance(error, OSError)
+            why = f"its order can't be written down: {error}" if ours else str(error)
+            self._reports.put_nowait(Report(ReportKind.FAILED_TO_START, time.time(), *key, message=why, retry=ours))
             return
         run.continues = plan["continues"]
         await self._launch(run)

@@ -45,7 +45,7 @@ def plan(order: Order, machine: Machine, settings: LocalSettings) -> Doc:
 
 
 def methods(order: Order, machine: Machine, settings: LocalSettings) -> list[str]:
-    """The ways to suspend it, the best first."""
+    """The ways to suspend it, in the order's own order of preference."""
     holds_gpu = not machine.is_virtual and any(place.gpus for place in order.places)
     shared = any(place.milli < 1000 for place in order.places)
     ways = [Suspension.CHECKPOINT] if order.checkpoint_signal else []
@@ -53,7 +53,8 @@ def methods(order: Order, machine: Machine, settings: LocalSettings) -> list[str
         ways.append(Suspension.DRIVER)
     if not holds_gpu or settings.keep_memory:
         ways.append(Suspension.STOP)
-    return [*map(str, ways), str(Suspension.REQUEUE)]
+    ways.append(Suspension.REQUEUE)
+    return [str(way) for way in order.suspend if way in ways]
 
 
 def _check(order: Order, machine: Machine) -> None:

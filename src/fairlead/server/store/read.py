@@ -170,6 +170,11 @@ def count_jobs(connection: Connection, which: JobFilter) -> int:
     return connection.execute(select(func.count()).select_from(JOBS).where(*which.conditions())).scalar() or 0
 
 
+def array_size(connection: Connection, array_id: str) -> int:
+    query = select(func.count()).select_from(JOBS).where(JOBS.c.array_id == clean(array_id))
+    return connection.execute(query).scalar() or 0
+
+
 def count_by_state(connection: Connection) -> dict[tuple[str, str], int]:
     """How many jobs each tenant has in each state."""
     query = select(JOBS.c.tenant, JOBS.c.state, func.count()).group_by(JOBS.c.tenant, JOBS.c.state)
@@ -192,13 +197,8 @@ def events_since(
     ]
 
 
-def live_jobs(connection: Connection) -> list[LiveJob]:
-    """Every job that has not ended, in order of submission, with its specification and what it waits for."""
-    alive = JOBS.c.finished_s.is_(None)
-    specs: dict[int, JobSpec] = {}
-    documents = select(SPECS.c.seq, SPECS.c.document).where(SPECS.c.seq.in_(select(JOBS.c.spec_seq).where(alive)))
-    for seq, document in connection.execute(documents):
-        specs[seq] = job_from_json(document)
+def waited_for(connection: Connection, which: ColumnElement[bool]) -> dict[int, list[Waited]]:
+    """What the jobs wait for that these conditions hold for."""
     waits: dict[int, list[Waited]] = {}
     other = JOBS.alias()
     query = (
@@ -209,12 +209,23 @@ def live_jobs(connection: Connection) -> list[LiveJob]:
         )
         .join(JOBS, JOBS.c.seq == DEPENDENCIES.c.job_seq)
         .join(other, other.c.seq == DEPENDENCIES.c.on_seq)
-        .where(alive)
+        .where(which)
         .order_by(DEPENDENCIES.c.job_seq, DEPENDENCIES.c.on_seq)
     )
     for job, on, on_id, condition, finished_s, exit_code, state in connection.execute(query):
         waited = Waited(on, on_id, When(condition), finished_s is not None, exit_code, state)
         waits.setdefault(job, []).append(waited)
+    return waits
+
+
+def live_jobs(connection: Connection) -> list[LiveJob]:
+    """Every job that has not ended, in order of submission, with its specification and what it waits for."""
+    alive = JOBS.c.finished_s.is_(None)
+    specs: dict[int, JobSpec] = {}
+    documents = select(SPECS.c.seq, SPECS.c.document).where(SPECS.c.seq.in_(select(JOBS.c.spec_seq).where(alive)))
+    for seq, document in connection.execute(documents):
+        specs[seq] = job_from_json(document)
+    waits = waited_for(connection, alive)
     rows = connection.execute(select(JOBS.c.spec_seq, *_COLUMNS).where(alive).order_by(JOBS.c.seq))
     found = []
     for spec_seq, *values in rows:

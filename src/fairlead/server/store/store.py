@@ -17,8 +17,8 @@ from fairlead.server.store.accounts import Accounts
 from fairlead.server.store.database import Database
 from fairlead.server.store.errors import CommitUnknown, StoreError, StoreForeign, StoreMistake
 from fairlead.server.store.read import JobFilter, Page
-from fairlead.server.store.rows import Batch, JobRow, LiveJob, NodeRow, StoredEvent, Usage, Written
-from fairlead.server.store.schema import VERSION
+from fairlead.server.store.rows import Batch, JobRow, LiveJob, NodeRow, StoredEvent, Usage, Waited, Written
+from fairlead.server.store.schema import JOBS, VERSION
 from fairlead.server.store.standing import Standing
 from fairlead.server.store.write import Counters, read_counters, write_batches
 
@@ -151,6 +151,16 @@ class Store:
     def timeline(self, job_id: str, *, since: int = 0, limit: int = 10_000) -> list[StoredEvent]:
         with self._database.reading() as connection:
             return read.events_since(connection, since, limit, read.get_job(connection, job_id).seq)
+
+    def waits_for(self, seq: int) -> list[Waited]:
+        """The jobs that this one waits for or has waited for."""
+        with self._database.reading() as connection:
+            return read.waited_for(connection, JOBS.c.seq == seq).get(seq, [])
+
+    def array_size(self, array_id: str) -> int:
+        """How many tasks the array has, 0 where there is no such array."""
+        with self._database.reading() as connection:
+            return read.array_size(connection, array_id)
 
     def live_jobs(self) -> list[LiveJob]:
         with self._database.reading() as connection:
