@@ -134,9 +134,12 @@ class AsyncClient:
                 patience.missed(error)
             await asyncio.sleep(patience.pause_s())
 
-    async def follow(self, since: int | None = None, kinds: Sequence[str] = ()) -> AsyncIterator[Event]:
-        """The journal as it grows, from now on or behind row `since`; it outlasts broken connections."""
-        stream = EventStream(self._connection, since, kinds)
+    async def follow(
+        self, since: int | None = None, kinds: Sequence[str] = (), *, job: str | None = None
+    ) -> AsyncIterator[Event]:
+        """The journal as it grows, from now on or behind row `since`; it outlasts broken connections. With `job`, what happens to
+        that one, until it has ended."""
+        stream = EventStream(self._connection, since, kinds, job)
         while True:
             failed: httpx.TransportError | None = None
             try:
@@ -146,6 +149,8 @@ class AsyncClient:
                             yield event
             except httpx.TransportError as error:
                 failed = error
+            if failed is None and job is not None and (await self.job(job)).ended:
+                return
             await asyncio.sleep(stream.pause_after(failed))
 
     async def logs(

@@ -41,28 +41,28 @@ class Stream:
 
 
 class EventStream(Stream):
-    """The journal as it grows, each row once, over any number of connections."""
+    """The journal as it grows, or what happens to one job: each row once, over any number of connections."""
 
-    def __init__(self, connection: Connection, since: int | None, kinds: Sequence[str]) -> None:
+    def __init__(self, connection: Connection, since: int | None, kinds: Sequence[str], job: str | None) -> None:
         super().__init__(connection)
+        self._path = "/v1/events" if job is None else f"/v1/jobs/{quote(job, safe='')}/events"
         self._kinds = tuple(kinds)
-        self._last_id = "" if since is None else str(since)
-        self._messages = Messages(self._last_id)
+        self._messages = Messages("" if since is None else str(since))
 
     def request(self) -> dict[str, Any]:
-        self._messages = Messages(self._last_id)
+        last_id = self._messages.last_id
+        self._messages = Messages(last_id)  # half a message that a connection left behind counts for nothing
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
         params: dict[str, Any] = {"follow": "true"}
-        if self._last_id:
-            headers["Last-Event-ID"] = self._last_id
-            params["since"] = self._last_id
+        if last_id:
+            headers["Last-Event-ID"] = last_id
+            params["since"] = last_id
         if self._kinds:
             params["kinds"] = self._kinds
-        return {"method": "GET", "url": "/v1/events", "params": params, "headers": headers, "timeout": SILENCE_S}
+        return {"method": "GET", "url": self._path, "params": params, "headers": headers, "timeout": SILENCE_S}
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         for message in self._messages.feed(chunk):
-            self._last_id = message.id or self._last_id
             try:
                 data = json.loads(message.data)
             except ValueError:

@@ -138,9 +138,10 @@ class Client:
                 patience.missed(error)
             time.sleep(patience.pause_s())
 
-    def follow(self, since: int | None = None, kinds: Sequence[str] = ()) -> Iterator[Event]:
-        """The journal as it grows, from now on or behind row `since`; it outlasts broken connections."""
-        stream = EventStream(self._connection, since, kinds)
+    def follow(self, since: int | None = None, kinds: Sequence[str] = (), *, job: str | None = None) -> Iterator[Event]:
+        """The journal as it grows, from now on or behind row `since`; it outlasts broken connections. With `job`, what happens to
+        that one, until it has ended."""
+        stream = EventStream(self._connection, since, kinds, job)
         while True:
             failed: httpx.TransportError | None = None
             try:
@@ -149,6 +150,8 @@ class Client:
                         yield from stream.feed(chunk)
             except httpx.TransportError as error:
                 failed = error
+            if failed is None and job is not None and self.job(job).ended:
+                return
             time.sleep(stream.pause_after(failed))
 
     def logs(

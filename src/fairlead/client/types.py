@@ -179,16 +179,32 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Of the jobs at hand, seconds."""
+
+    mean: float | None = None
+    p50: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIfRow:
     """What would become of the jobs at hand under one policy, or with more nodes."""
 
     policy: str
     placer: str
     add_nodes: str = ""
-    mean_wait_s: float | None = None
-    mean_jct_s: float | None = None
-    last_finish_s: float | None = None
-    utilization: float | None = None
+    error: str = ""  #: why this can't be tried
+    jobs: int = 0  #: that wait or run; without what a person holds back
+    finished: int = 0  #: of them, expected to end within a year
+    never: int = 0  #: of them, can't run as things are
+    assumed: int = 0  #: of them, nobody has said how long they take
+    wait_s: Spread = field(default_factory=Spread)  #: from now on
+    jct_s: Spread = field(default_factory=Spread)  #: from submission to end
+    last_end_s: float | None = None
+    gpu_utilization: float | None = None
     preemptions: int = 0
     tenant_wait_s: Mapping[str, float | None] = field(default_factory=dict)
 

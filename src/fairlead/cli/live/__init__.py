@@ -5,11 +5,10 @@ from __future__ import annotations
 import typer
 
 from fairlead.cli.live import control, events, jobs, logs, nodes, policy, submit, tenants, tokens, top, up, whatif
-
-PANEL = "Live scheduler"
+from fairlead.cli.panels import LIVE
 
 
 def register(app: typer.Typer) -> None:
     """In the order in which a newcomer needs them."""
     for module in (up, submit, jobs, logs, control, top, nodes, tenants, policy, whatif, events, tokens):
-        module.register(app, PANEL)
+        module.register(app, LIVE)

@@ -68,7 +68,9 @@ def talks(command: Callable[..., None]) -> Callable[..., None]:
 
     In a group, what was given before the subcommand counts for it too: `fairlead nodes --server URL drain node-1`.
     """
-    shown = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name not in ("reach", "context")]
+    shown = [
+        p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name not in ("reach", "context")
+    ]
     takes_context = "context" in inspect.signature(command).parameters
 
     def wrapped(context: typer.Context, **kwargs: Any) -> None:

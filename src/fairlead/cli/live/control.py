@@ -27,7 +27,7 @@ def cancel(ids: IdsArgument, output: OutputOption = Output.table, *, reach: Reac
 
 @talks
 def suspend(ids: IdsArgument, output: OutputOption = Output.table, *, reach: Reach) -> None:
-    """Take jobs off their GPUs, or out of the queue, until they are resumed."""
+    """Take jobs off their GPUs or out of the queue until resumed."""
     with reach.client() as client:
         _each(client.suspend, ids, output, "suspended")
 

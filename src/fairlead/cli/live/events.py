@@ -21,7 +21,7 @@ def register(app: typer.Typer, panel: str) -> None:
 
 @talks
 def events(
-    id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Only what happened to this job.")] = None,
+    id: Annotated[str | None, typer.Argument(metavar="ID", help="Only what happened to this job.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as more happens.")] = False,
     since: Annotated[int | None, typer.Option("--since", metavar="N", help="Behind the journal's row N.")] = None,
     kind: Annotated[
@@ -32,7 +32,7 @@ def events(
     *,
     reach: Reach,
 ) -> None:
-    """Print what happened: the journal's latest rows; -f goes on as it grows."""
+    """Print what happened lately; -f goes on as more happens."""
     from fairlead.cli.live.words import plain
 
     kinds = tuple(kind or ())
@@ -41,10 +41,9 @@ def events(
             if output is Output.yaml:
                 raise InputError("events that go on have no end as YAML", file="--output", accepts="table or json")
             try:
-                for event in client.follow(since, kinds):
-                    if id is None or event.job == id:
-                        # a line each, so that whoever reads it has it at once
-                        print(json.dumps(plain(event)) if output is Output.json else _line(event), flush=True)
+                for event in client.follow(since, kinds, job=id):
+                    # a line each, so that whoever reads it has it at once
+                    print(json.dumps(plain(event)) if output is Output.json else _line(event), flush=True)
             except KeyboardInterrupt:
                 return
             return
@@ -62,7 +61,9 @@ def _line(event: Event) -> str:
     args = " ".join(f"{key}={_short(value)}" for key, value in event.args.items() if value not in (None, "", [], {}))
     who = f"job {event.job}" if event.job is not None else ""
     run = f"run {event.run}" if event.run else ""
-    return "  ".join(one for one in (f"{event.seq:>6}", clock(event.time_s, event.time_s), event.kind, who, run, args) if one)
+    return "  ".join(
+        one for one in (f"{event.seq:>6}", clock(event.time_s, event.time_s), event.kind, who, run, args) if one
+    )
 
 
 def _short(value: object) -> str:

@@ -26,22 +26,30 @@ def register(app: typer.Typer, panel: str) -> None:
 
 @talks
 def jobs(
-    id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Everything about this job, or an array's tasks.")] = None,
+    id: Annotated[
+        str | None, typer.Argument(metavar="ID", help="Everything about this job, or an array's tasks.")
+    ] = None,
     all: Annotated[bool, typer.Option("--all", "-a", help="Those that have ended too.")] = False,
     state: Annotated[
         list[str] | None, typer.Option("--state", metavar="STATE", help="Only those in this state. Repeatable.")
     ] = None,
     tenant: Annotated[list[str] | None, typer.Option("--tenant", metavar="NAME", help="Only this tenant's.")] = None,
     user: Annotated[list[str] | None, typer.Option("--user", metavar="NAME", help="Only this user's.")] = None,
-    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="Part of the name, or the beginning of the id.")] = "",
+    name: Annotated[
+        str, typer.Option("--name", metavar="TEXT", help="Part of the name, or the beginning of the id.")
+    ] = "",
     sort: Annotated[
         str | None,
-        typer.Option("--sort", metavar="BY", help="submitted, started, finished, name, tenant, user, state, gpus, priority."),
+        typer.Option(
+            "--sort", metavar="BY", help="submitted, started, finished, name, tenant, user, state, gpus, priority."
+        ),
     ] = None,
     ascending: Annotated[bool, typer.Option("--ascending", help="The smallest or oldest first.")] = False,
     expect: Annotated[bool, typer.Option("--expect", help="When each is expected to start and finish.")] = False,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="So many at most.")] = 100,
-    cursor: Annotated[str | None, typer.Option("--cursor", metavar="TEXT", help="Where the last listing broke off.")] = None,
+    cursor: Annotated[
+        str | None, typer.Option("--cursor", metavar="TEXT", help="Where the last listing broke off.")
+    ] = None,
     watching: Annotated[bool, typer.Option("--watch", "-w", help="Draw the table again and again.")] = False,
     every: EveryOption = 2.0,
     output: OutputOption = Output.table,
@@ -70,7 +78,9 @@ def jobs(
                 return
         if watching:
             if output is not Output.table:
-                raise InputError("only a table can be watched", file="--watch", value=str(output), accepts="no --output")
+                raise InputError(
+                    "only a table can be watched", file="--watch", value=str(output), accepts="no --output"
+                )
             watch(lambda: _table(_page(client, which, limit), client.now_s, expect), every)
             return
         page = _page(client, which, limit)
@@ -167,7 +177,7 @@ def explain(
     *,
     reach: Reach,
 ) -> None:
-    """Say why a job is where it is, and when it should start and finish."""
+    """Say why a job waits, and when it should start and finish."""
     from fairlead.cli.live.words import plain
 
     with reach.client() as client:

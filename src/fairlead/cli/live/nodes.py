@@ -26,7 +26,7 @@ def register(app: typer.Typer, panel: str) -> None:
 
 @talks
 def nodes(output: OutputOption = Output.table, *, context: typer.Context, reach: Reach) -> None:
-    """List the nodes and what of them is in use; drain and undrain them."""
+    """List nodes and what of them is in use; drain and undrain them."""
     if context.invoked_subcommand is not None:
         return
     from fairlead.cli.live.words import plain

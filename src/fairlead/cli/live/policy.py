@@ -29,7 +29,7 @@ def _show(reach: Reach, output: Output) -> None:
 
 @talks
 def policy(output: OutputOption = Output.table, *, context: typer.Context, reach: Reach) -> None:
-    """Show the running scheduler's policy and placer, or change them."""
+    """Show the running scheduler's policy and placer; change them."""
     if context.invoked_subcommand is None:
         _show(reach, output)
 
@@ -45,7 +45,7 @@ def set_policy(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME[:KEY=VALUE,...]]", help="A policy; see `fairlead policies`.", autocompletion=policy_names
+            metavar="NAME[:KEY=VALUE,...]", help="A policy; see `fairlead policies`.", autocompletion=policy_names
         ),
     ] = None,
     placer: Annotated[

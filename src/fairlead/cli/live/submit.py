@@ -41,7 +41,7 @@ def _option(name: str, metavar: str, says: str) -> Any:
 @talks
 def submit(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[JOB.yaml]", help="A job file; options stand over what it says.")
+        Path | None, typer.Argument(metavar="JOB.yaml", help="A job file; options stand over what it says.")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for its end and exit with its own exit code.")] = False,
     dry_run: Annotated[
@@ -71,7 +71,9 @@ def submit(
     time_limit: Annotated[str | None, _option("--time-limit", "TIME", "Stop it after so long, such as 2h30m.")] = None,
     estimate: Annotated[str | None, _option("--estimate", "TIME", "How long it will run, as you think.")] = None,
     deadline: Annotated[str | None, _option("--deadline", "TIME", "When it should be done: 12h, or a time.")] = None,
-    topology: Annotated[str | None, _option("--topology", "LEVEL", "Keep it inside one such domain: node, rack.")] = None,
+    topology: Annotated[
+        str | None, _option("--topology", "LEVEL", "Keep it inside one such domain: node, rack.")
+    ] = None,
     grace_period: Annotated[
         str | None, _option("--grace-period", "TIME", "Between asking it to stop and killing it.")
     ] = None,
@@ -96,9 +98,9 @@ def submit(
     context: typer.Context,
     reach: Reach,
 ) -> None:
-    """Submit a job: `fairlead submit job.yaml`, or `fairlead submit --gpus 2 -- python train.py`.
+    """Submit a job: a job file, or options and `-- COMMAND`.
 
-    Prints the job's id. docs/job-file.md has what each option means and what a job file holds.
+    `fairlead submit job.yaml`, or `fairlead submit --gpus 2 -- python train.py`. Prints the job's id. docs/job-file.md has what each option means and what a job file holds.
     """
     given = context.params
     options = {one: given[one] for one in _FIELDS}
@@ -146,7 +148,8 @@ def _job(file: Path | None, command: list[str], options: dict[str, Any]) -> Any:
         return read_job_file(file, options, command, base=here)
     if not command:
         raise InputError(
-            "there is nothing to submit", accepts="a job file, or a command: fairlead submit --gpus 1 -- python train.py"
+            "there is nothing to submit",
+            accepts="a job file, or a command: fairlead submit --gpus 1 -- python train.py",
         )
     return job_from_options(command, options, base=here)
 
@@ -166,7 +169,9 @@ def _announce(made: Submitted) -> None:
     if made.duplicate:
         say(f"{what} was submitted before with this key; nothing new was submitted")
     else:
-        say(f"submitted {what}: `fairlead jobs`, `fairlead explain {made.jobs[0]}` and `fairlead logs -f {made.jobs[0]}` follow it")
+        say(
+            f"submitted {what}: `fairlead jobs`, `fairlead explain {made.jobs[0]}` and `fairlead logs -f {made.jobs[0]}` follow it"
+        )
 
 
 def wait_for(client: Client, made: Submitted) -> int:

@@ -86,7 +86,9 @@ def _quota(text: str | None) -> int | None:
     if text is None or text.lower() in _UNLIMITED:
         return None
     if not (text.isascii() and text.isdigit()):
-        raise InputError("this is no quota", file="--quota", value=text, accepts="a number of GPUs, or none for no limit")
+        raise InputError(
+            "this is no quota", file="--quota", value=text, accepts="a number of GPUs, or none for no limit"
+        )
     return int(text)
 
 

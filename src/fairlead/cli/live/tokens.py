@@ -47,7 +47,7 @@ def _table(found: tuple[Token, ...], now_s: float | None) -> RenderableType:
 
 @talks
 def tokens(output: OutputOption = Output.table, *, context: typer.Context, reach: Reach) -> None:
-    """List tokens (never the tokens themselves), make and revoke them."""
+    """List, make and revoke tokens."""
     if context.invoked_subcommand is None:
         _list(reach, output)
 
@@ -65,7 +65,9 @@ def create(
         str | None, typer.Option("--role", metavar="ROLE", help="admin, user or viewer: your own, if not said.")
     ] = None,
     label: Annotated[str, typer.Option("--label", metavar="TEXT", help="What it is for.")] = "",
-    expires: Annotated[str | None, typer.Option("--expires", metavar="TIME", help="How long it lives, such as 90d.")] = None,
+    expires: Annotated[
+        str | None, typer.Option("--expires", metavar="TIME", help="How long it lives, such as 90d.")
+    ] = None,
     tenant: Annotated[
         str | None, typer.Option("--tenant", metavar="NAME", help="Of a user who is not known yet.")
     ] = None,

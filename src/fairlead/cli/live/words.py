@@ -36,7 +36,11 @@ def clock(time_s: float | None, now_s: float | None = None) -> str:
     then = datetime.fromtimestamp(time_s).astimezone()
     if now_s is not None and then.date() == datetime.fromtimestamp(now_s).astimezone().date():
         return f"{then:%H:%M:%S}"
-    return f"{then:%a %d %b %H:%M}" if now_s is not None and abs(time_s - now_s) < 180 * 86400 else f"{then:%Y-%m-%d %H:%M}"
+    return (
+        f"{then:%a %d %b %H:%M}"
+        if now_s is not None and abs(time_s - now_s) < 180 * 86400
+        else f"{then:%Y-%m-%d %H:%M}"
+    )
 
 
 def expected(start_s: float | None, finish_s: float | None, now_s: float | None) -> str:
