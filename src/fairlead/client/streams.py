@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import httpx
 
-from fairlead.client.connection import SILENCE_S, STREAM_PAUSES_S, Connection
+from fairlead.client.connection import PAUSES_S, SILENCE_S, STREAM_PAUSES_S, Connection
 from fairlead.client.errors import UnexpectedAnswer
 from fairlead.client.reading import read
 from fairlead.client.sse import Messages
@@ -22,7 +22,7 @@ class Stream:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self._pauses = iter(STREAM_PAUSES_S)
+        self._pauses = iter(PAUSES_S)  # one that never answers is told soon
 
     def request(self) -> dict[str, Any]:
         """For `build_request`, for the first connection and every further one."""
