@@ -20,7 +20,7 @@ from fairlead.model.errors import InputError
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 #: each has `register(app)`; those that an installation lacks are left out
-COMMANDS = ("live", "sim", "listing", "demo", "reproduce", "bench", "trace")
+COMMANDS = ("live", "sim", "listing", "demo", "rehearse", "reproduce", "bench", "trace")
 #: set to anything, an unexpected error shows where it came from
 TRACEBACK = "FAIRLEAD_TRACEBACK"
 

@@ -23,9 +23,9 @@ class Bars:
 
 
 @contextmanager
-def progress_bar(names: Sequence[str], jobs: int) -> Iterator[Bars]:
+def progress_bar(names: Sequence[str], jobs: int, *, is_slow: bool = False) -> Iterator[Bars]:
     """One bar for each name, of `jobs` jobs each."""
-    if not sys.stderr.isatty() or jobs * len(names) < _WORTH_A_BAR:
+    if not sys.stderr.isatty() or (jobs * len(names) < _WORTH_A_BAR and not is_slow):
         yield Bars(())
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

@@ -136,7 +136,7 @@ class LiveCore:
     ) -> None:
         self._jobs = [job for job, _ in entries]
         self._index = {job.id: i for i, job in enumerate(self._jobs)}
-        self._tenants = list(dict.fromkeys([*self.spec.tenants, *(job.tenant for job in self._jobs)])) or [""]
+        self._tenants = list(dict.fromkeys([*self.spec.tenants, *used, *(job.tenant for job in self._jobs)])) or [""]
         plugged = plug(self.policy, self.placer, self.spec, self._jobs)
         room = len(entries) if not self._live else max(_LEAST_ROOM, 2 * len(entries))
         columns = job_columns(self._jobs, self.spec, self._tenants, max(room, 1))

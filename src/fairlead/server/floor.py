@@ -69,10 +69,11 @@ class Floor:
         others; one of these may have gone wrong already."""
         self.keep(job)
         for other in others:
-            if not other.finished:
+            state = turn.ended.get(other.on, other.state if other.finished else None)
+            if state is None:
                 job.waits_for[other.on] = other.when
                 self._waited_by.setdefault(other.on, set()).add(job.seq)
-            elif other.when == When.AFTER_OK and other.exit_code != 0:
+            elif other.when == When.AFTER_OK and state != State.DONE:
                 self._never(turn, job, other.on_id)
                 return
         if not job.waits_for:
@@ -435,6 +436,7 @@ class Floor:
             places=(),
             memo={},
         )
+        turn.ended[job.seq] = verdict.state
         self._metrics.finished(job.tenant, str(verdict.state))
         if job.begun:
             turn.effects.append(Forget(job.id, job.begun))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from fairlead.model.errors import InputError
@@ -26,15 +25,14 @@ class Gate:
         """The cluster, its quotas or the policy have changed."""
         self._judged.clear()
 
-    @contextlib.contextmanager
-    def coming(self, user: str, jobs: int) -> Iterator[None]:
+    def coming(self, user: str, jobs: int) -> None:
         self._coming[user] += jobs
-        try:
-            yield
-        finally:
-            self._coming[user] -= jobs
-            if not self._coming[user]:
-                del self._coming[user]
+
+    def came(self, user: str, jobs: int) -> None:
+        """On the floor, or not after all."""
+        self._coming[user] -= jobs
+        if not self._coming[user]:
+            del self._coming[user]
 
     def judge(self, spec: JobSpec, user: str, tenant: str, floor: Floor, tenants: Callable[[], set[str]]) -> None:
         """InputError for what can't be let in."""

@@ -282,40 +282,46 @@ class Scheduler:
         submission = Submission(
             spec, user, tenant, now, state=State.BLOCKED if spec.depends_on else State.WAITING, key=key
         )
-        coming = self.gate.coming(user, len(spec.array) or 1)
-        with coming:
+        jobs = len(spec.array) or 1
+        self.gate.coming(user, jobs)
+        try:
             written = await self._writer.write(Batch(submissions=[submission]))
             submitted = written.submitted[0]
             await self._tell(written.last_event)
-            if not submitted.duplicate:
-                await self._let_in(submission, submitted)
+        except BaseException:
+            self.gate.came(user, jobs)
+            raise
+        if submitted.duplicate:
+            self.gate.came(user, jobs)
+        else:  # durable already: whoever submitted need not wait for what is decided about it
+            self._inbox.put_nowait((self._letting_in(submission, submitted), None))
         return submitted
 
-    async def _let_in(self, submission: Submission, submitted: Submitted) -> None:
-        spec = submission.spec
-        waits = await asyncio.to_thread(self.store.waits_for, submitted.jobs[0].seq) if spec.depends_on else ()
+    def _letting_in(self, submission: Submission, submitted: Submitted) -> Callable[[Turn], None]:
         made = [
             Job(
                 seq=key.seq,
                 id=key.id,
                 user=submission.user,
                 tenant=submission.tenant,
-                spec=spec,
+                spec=submission.spec,
                 submit_s=submission.time_s,
                 state=State(submission.state),
                 array_id=submitted.array_id,
                 array_index=index,
             )
-            for key, index in zip(submitted.jobs, spec.array or (None,), strict=True)
+            for key, index in zip(submitted.jobs, submission.spec.array or (None,), strict=True)
         ]
 
         def admit(turn: Turn) -> None:
+            self.gate.came(submission.user, len(made))
+            # read in the turn, so that no end can slip in between
+            waits = self.store.waits_for(made[0].seq) if submission.spec.depends_on else ()
             for job in made:
                 if job.id not in self._floor.jobs:  # a floor that was built meanwhile has it from the store
                     self._floor.admit(turn, job, waits)
 
-        # durable already: whoever submitted need not wait for what is decided about it
-        self._inbox.put_nowait((admit, None))
+        return admit
 
     def _known_tenants(self) -> set[str]:
         return {*self.spec.tenants, *(user.tenant for user in self.store.accounts.users())}

@@ -41,3 +41,4 @@ class Turn:
     now: float
     batch: Batch = field(default_factory=Batch)
     effects: list[Effect] = field(default_factory=list)
+    ended: dict[int, str] = field(default_factory=dict)  #: jobs that end in it, by number, and as what

@@ -179,6 +179,7 @@ class LocalExecutor:
         known = self._runs.get((job, run))
         if known and known.is_over:
             del self._runs[job, run]
+            self._unlink(known)  # its supervisor may be about to hang up
             await self._in_thread(lambda: rundir.remove(known.dir.path))
 
     async def close(self) -> None:

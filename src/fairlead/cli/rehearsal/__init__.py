@@ -1,0 +1,1 @@
+"""The same workload run live and simulated, side by side."""
