@@ -45,6 +45,8 @@ class ApiError(ClientError):
 
     def __str__(self) -> str:
         text = self.detail or self.title
+        if self.status >= 500 and self.detail:  # by itself it may be about something that only the scheduler knows
+            text = f"{self.title}: {self.detail}"
         # a detail may already say these: an InputError's own words do
         if self.field and repr(self.field) not in text:
             text = f"{self.field}: {text}"

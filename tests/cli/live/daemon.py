@@ -59,14 +59,15 @@ class Daemon:
 
     def begin(self) -> subprocess.Popen[str]:
         self.folder.mkdir(exist_ok=True)
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "fairlead", "up", "--port", "0", *self.args],
-            cwd=self.folder,
-            env=environment(self.state_dir, **self.env),
-            stdout=subprocess.PIPE,
-            stderr=(self.folder / "stderr").open("a"),
-            text=True,
-        )
+        with (self.folder / "stderr").open("a") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "fairlead", "up", "--port", "0", *self.args],
+                cwd=self.folder,
+                env=environment(self.state_dir, **self.env),
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
         return self.process
 
     def start(self) -> Daemon:
