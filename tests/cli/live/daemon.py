@@ -95,12 +95,21 @@ class Daemon:
         return self.process.wait(30)
 
     def end(self) -> None:
-        if self.process is not None and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        if self.process is not None and self.process.stdout is not None:
-            self.process.stdout.close()
+        """Whatever it started ends with it."""
+        process = self.process
+        if process is not None:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
         clean_up(self.folder)
+
+    @property
+    def died(self) -> str:
+        """How it ended by itself, which no test asked for; "" while it runs."""
+        code = None if self.process is None else self.process.poll()
+        return "" if code is None else f"exit code {code}; {self.errors[-2000:]}"
 
     def client(self, **options: object) -> Client:
         token = (self.state_dir / "token").read_text().strip()
@@ -160,6 +169,7 @@ def daemon(folder: Path, *args: str) -> Iterator[Daemon]:
     made = Daemon(folder, args or ("--gpus", "8"))
     try:
         yield made.start()
+        assert not made.died, made.died
     finally:
         made.end()
 
