@@ -13,6 +13,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+import certifi
 import httpx
 
 from fairlead import __version__
@@ -89,7 +90,7 @@ class Connection:
             "base_url": str(self.url),
             "headers": headers,
             "timeout": self._timeout_s,
-            "verify": True if self._ca is None else _context(self._ca),
+            "verify": _context(self._ca) if self.url.scheme == "https" else True,
             # a proxy has no business between a program and a scheduler on the same machine
             "trust_env": not is_loopback(self.url.host),
             "follow_redirects": False,  # a token goes nowhere but where it was meant to go
@@ -210,14 +211,18 @@ def _checked_url(text: str, allow_public: bool) -> httpx.URL:
     return url
 
 
-def _context(ca: str | Path) -> ssl.SSLContext:
+def _context(ca: str | Path | None) -> ssl.SSLContext:
+    """What this machine trusts (SSL_CERT_FILE and SSL_CERT_DIR say otherwise), what browsers trust, and `ca`."""
     context = ssl.create_default_context()
     # a certificate that is named itself is trusted, whoever signed it
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    try:
-        context.load_verify_locations(str(ca))
-    except (OSError, ssl.SSLError) as error:
-        raise InputError(
-            f"this certificate can't be used: {error}", file=str(ca), accepts="certificates in PEM"
-        ) from None
+    if not os.environ.get("SSL_CERT_FILE") and not os.environ.get("SSL_CERT_DIR"):
+        context.load_verify_locations(certifi.where())
+    if ca is not None:
+        try:
+            context.load_verify_locations(str(ca))
+        except (OSError, ssl.SSLError) as error:
+            raise InputError(
+                f"this certificate can't be used: {error}", file=str(ca), accepts="certificates in PEM"
+            ) from None
     return context

@@ -55,7 +55,7 @@ def test_it_says_where_it_listens_what_it_has_and_what_to_do_next(made: Daemon) 
     assert not (made.state_dir / "fairlead.pid").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=lambda one: one.name)
 def test_jobs_run_on_without_it_and_are_adopted(made: Daemon, number: signal.Signals, tmp_path: Path) -> None:
     made.start()
     token = (made.state_dir / "token").read_text()
@@ -160,7 +160,7 @@ def test_a_misspelt_variable_is_pointed_out(tmp_path: Path) -> None:
 def test_a_cluster_file_brings_its_tenants(made: Daemon) -> None:
     made.folder.mkdir()
     (made.folder / "cluster.yaml").write_text(
-        "groups: [{nodes: 2, gpus: 2}]\ntenants: {vision: {quota: 1}}\n", encoding="utf-8"
+        "groups: [{count: 2, gpus: 2}]\ntenants: {vision: {quota: 1}}\n", encoding="utf-8"
     )
     made.args = ("--cluster", "cluster.yaml")
     made.start()
