@@ -13,7 +13,6 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-import certifi
 import httpx
 
 from fairlead import __version__
@@ -212,12 +211,11 @@ def _checked_url(text: str, allow_public: bool) -> httpx.URL:
 
 
 def _context(ca: str | Path | None) -> ssl.SSLContext:
-    """What this machine trusts (SSL_CERT_FILE and SSL_CERT_DIR say otherwise), what browsers trust, and `ca`."""
-    context = ssl.create_default_context()
+    """What browsers trust, what this machine trusts (or SSL_CERT_FILE and SSL_CERT_DIR instead of both), and `ca`."""
+    context = httpx.create_ssl_context()
+    context.load_default_certs()
     # a certificate that is named itself is trusted, whoever signed it
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    if not os.environ.get("SSL_CERT_FILE") and not os.environ.get("SSL_CERT_DIR"):
-        context.load_verify_locations(certifi.where())
     if ca is not None:
         try:
             context.load_verify_locations(str(ca))

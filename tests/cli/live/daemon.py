@@ -92,7 +92,10 @@ class Daemon:
         """End it; its exit code."""
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(30)
+        code = self.process.wait(30)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return code
 
     def end(self) -> None:
         """Whatever it started ends with it."""

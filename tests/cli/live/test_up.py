@@ -160,7 +160,7 @@ def test_a_misspelt_variable_is_pointed_out(tmp_path: Path) -> None:
 def test_a_cluster_file_brings_its_tenants(made: Daemon) -> None:
     made.folder.mkdir()
     (made.folder / "cluster.yaml").write_text(
-        "groups: [{count: 2, gpus: 2}]\ntenants: {vision: {quota: 1}}\n", encoding="utf-8"
+        "groups: [{count: 2, gpus: 2}]\ntenants: {vision: {quota_gpus: 1}}\n", encoding="utf-8"
     )
     made.args = ("--cluster", "cluster.yaml")
     made.start()
