@@ -139,6 +139,10 @@ class AsyncClient:
     ) -> AsyncIterator[Event]:
         """The journal as it grows, from now on or behind row `since`; it outlasts broken connections. With `job`, what happens to
         that one, until it has ended."""
+        if job is not None and (await self.job(job)).ended:
+            for event in (await self.job_events(job, since=since)).events:
+                yield event
+            return
         stream = EventStream(self._connection, since, kinds, job)
         while True:
             failed: httpx.TransportError | None = None
@@ -147,10 +151,10 @@ class AsyncClient:
                     async for chunk in response.aiter_bytes():
                         for event in stream.feed(chunk):
                             yield event
+                            if job is not None and event.is_end:
+                                return
             except httpx.TransportError as error:
                 failed = error
-            if failed is None and job is not None and (await self.job(job)).ended:
-                return
             await asyncio.sleep(stream.pause_after(failed))
 
     async def logs(

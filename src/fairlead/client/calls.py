@@ -151,9 +151,9 @@ def explain(id: str) -> Call[Explanation]:
     return _get(f"/v1/jobs/{_part(id)}/explain", _as(Explanation))
 
 
-def job_events(id: str) -> Call[EventPage]:
-    """Everything that happened to one job."""
-    return _get(f"/v1/jobs/{_part(id)}/events", _as(EventPage))
+def job_events(id: str, *, since: int | None = None, limit: int | None = None) -> Call[EventPage]:
+    """What happened to one job, behind row number `since` of the journal."""
+    return _get(f"/v1/jobs/{_part(id)}/events", _as(EventPage), since=since, limit=limit)
 
 
 def _control(id: str, what: str) -> Call[tuple[str, ...]]:

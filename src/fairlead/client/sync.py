@@ -141,17 +141,21 @@ class Client:
     def follow(self, since: int | None = None, kinds: Sequence[str] = (), *, job: str | None = None) -> Iterator[Event]:
         """The journal as it grows, from now on or behind row `since`; it outlasts broken connections. With `job`, what happens to
         that one, until it has ended."""
+        if job is not None and self.job(job).ended:
+            yield from self.job_events(job, since=since).events
+            return
         stream = EventStream(self._connection, since, kinds, job)
         while True:
             failed: httpx.TransportError | None = None
             try:
                 with self._open(stream) as response:
                     for chunk in response.iter_bytes():
-                        yield from stream.feed(chunk)
+                        for event in stream.feed(chunk):
+                            yield event
+                            if job is not None and event.is_end:
+                                return
             except httpx.TransportError as error:
                 failed = error
-            if failed is None and job is not None and self.job(job).ended:
-                return
             time.sleep(stream.pause_after(failed))
 
     def logs(

@@ -118,6 +118,11 @@ class Event:
     run: int = 0
     args: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def is_end(self) -> bool:
+        """The last one of its job."""
+        return self.kind == "end" and self.job is not None
+
 
 @dataclass(frozen=True, slots=True)
 class EventPage:

@@ -14,7 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from fairlead.cli.live import pid_file
+from fairlead.cli.live.daemon import chosen
 from fairlead.client import Client
+from fairlead.server.config import Config
+from fairlead.server.store import Store
 
 from .daemon import Daemon, daemon, environment, run, until
 
@@ -55,17 +59,18 @@ def test_it_says_where_it_listens_what_it_has_and_what_to_do_next(made: Daemon) 
     assert not (made.state_dir / "fairlead.pid").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=lambda one: one.name)
-def test_jobs_run_on_without_it_and_are_adopted(made: Daemon, number: signal.Signals, tmp_path: Path) -> None:
+def test_jobs_run_on_without_it_and_are_adopted(made: Daemon, tmp_path: Path) -> None:
     made.start()
     token = (made.state_dir / "token").read_text()
     line = f"echo begun; while ! test -e {tmp_path}/go; do sleep 0.05; done; echo over; exit 7"
     id = made.submit("--", "sh", "-c", line)
     made.wait_for(id, "running")
-    assert made.signal(number) == (0 if number != signal.SIGKILL else -signal.SIGKILL)
-    assert (made.state_dir / "fairlead.pid").exists() == (number == signal.SIGKILL)
-    made.start()  # what a killed one has left behind counts for nothing
-    assert "1 running: taken up where they were" in made.told
+    for number, code in ((signal.SIGTERM, 0), (signal.SIGINT, 0), (signal.SIGKILL, -signal.SIGKILL)):
+        assert made.signal(number) == code
+        # what a killed one has left behind counts for nothing
+        assert (made.state_dir / "fairlead.pid").exists() == (number == signal.SIGKILL)
+        made.start()
+        assert "1 running: taken up where they were" in made.told
     assert (made.state_dir / "token").read_text() == token
     (tmp_path / "go").touch()
     with made.client() as client:
@@ -102,22 +107,27 @@ def test_a_second_one_is_told_who_runs_here(made: Daemon) -> None:
         client.me()
 
 
-@pytest.mark.parametrize("left", ['{"pid": 1, "start_ticks": 5, "boot_id": "x", "url": "http://x"}', "garbage", ""])
-def test_a_stale_pid_file_is_replaced(made: Daemon, left: str) -> None:
-    made.state_dir.mkdir(parents=True)
-    (made.state_dir / "fairlead.pid").write_text(left)
-    made.start()
-    assert made.process is not None
-    assert json.loads((made.state_dir / "fairlead.pid").read_text())["pid"] == made.process.pid
-
-
-def test_a_pid_that_was_used_again_is_no_scheduler(made: Daemon) -> None:
-    """Our own process, but not started when the note says."""
+def test_a_stale_pid_file_is_replaced(made: Daemon) -> None:
+    """Our own process, but not started when the note says: its id was used again."""
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     made.state_dir.mkdir(parents=True)
     note = {"pid": os.getpid(), "start_ticks": 1, "boot_id": boot_id, "url": "http://127.0.0.1:1"}
     (made.state_dir / "fairlead.pid").write_text(json.dumps(note))
     made.start()
+    assert made.process is not None
+    assert json.loads((made.state_dir / "fairlead.pid").read_text())["pid"] == made.process.pid
+
+
+@pytest.mark.parametrize("left", ['{"pid": 1, "start_ticks": 5, "boot_id": "x", "url": "http://x"}', "garbage", "{}", ""])
+def test_a_pid_file_that_says_nothing_of_now_is_nobody(left: str, tmp_path: Path) -> None:
+    (tmp_path / "fairlead.pid").write_text(left)
+    assert pid_file.running(tmp_path) is None
+    pid_file.write(tmp_path, "http://127.0.0.1:1")
+    found = pid_file.running(tmp_path)
+    assert found is not None
+    assert (found.pid, found.url) == (os.getpid(), "http://127.0.0.1:1")
+    pid_file.remove(tmp_path)
+    assert pid_file.running(tmp_path) is None
 
 
 def test_a_port_that_is_taken_is_told_with_who_has_it(tmp_path: Path) -> None:
@@ -169,16 +179,17 @@ def test_a_cluster_file_brings_its_tenants(made: Daemon) -> None:
         assert client.cluster().gpus == 4
 
 
-def test_a_policy_that_was_set_stays_until_the_settings_change(made: Daemon) -> None:
-    made.start()
-    made("policy", "set", "srtf")
-    made.signal(signal.SIGTERM)
-    made.start()
-    assert "srtf, placer consolidate" in made.told
-    made.signal(signal.SIGTERM)
-    made.args = ("--gpus", "8", "--policy", "fifo")
-    made.start()
-    assert "fifo, placer consolidate" in made.told
+def test_a_policy_that_was_set_stays_until_the_settings_change(tmp_path: Path) -> None:
+    def of(policy: str) -> tuple[str, str]:
+        return chosen(Config(tmp_path, policy=policy), store)
+
+    store = Store(tmp_path / "fairlead.db")
+    assert of("fifo") == ("fifo", "consolidate")
+    store.standing.put_settings({"policy": "srtf", "placer": "spread"})  # `fairlead policy set`
+    assert of("fifo") == ("srtf", "spread")
+    assert of("las") == ("las", "consolidate")
+    assert of("las") == ("las", "consolidate")
+    store.close()
 
 
 def test_tls_is_served_and_verified(made: Daemon) -> None:
