@@ -26,8 +26,8 @@ T = TypeVar("T")
 DEFAULT_URL = "http://127.0.0.1:7878"
 #: seconds before each further try: a scheduler that is being restarted is back within them, one that is not there costs little
 PAUSES_S = (0.1, 0.2, 0.4)
-#: of a stream, which a scheduler that is being restarted must not end
-STREAM_PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 4.0, 4.0)
+#: of a stream that has begun: about a minute, so that a scheduler that is being restarted does not end it
+STREAM_PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, *(5.0,) * 10)
 LONGEST_PAUSE_S = 10.0  #: that we wait because the scheduler asks for it
 #: a stream that is silent for longer is dead: the scheduler says something every 15 s
 SILENCE_S = 45.0
