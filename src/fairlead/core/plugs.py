@@ -210,7 +210,11 @@ def _forecaster(policy: Choice, values: Mapping[str, Any], history: History) -> 
     if estimate not in ("actual", "given", "predicted"):
         raise unknown("estimate", str(estimate), ("actual", "given", "predicted"))
     if estimate == "predicted":
-        assert history.labels is not None, "a run has labels"
+        if history.labels is None:
+            raise InputError(
+                "there is no record of jobs that have ended to predict from", column="estimate", value=estimate,
+                accepts="actual or given; predicted is for simulations",
+            )  # fmt: skip
         return Forecaster(values, history.labels)
     for name in policy.values:
         if name in FORECAST_PARAMETERS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fairlead.kernels.apply import start_on
 from fairlead.kernels.columns import (
     C_SHAPE,
     F8,
@@ -56,6 +57,8 @@ from fairlead.kernels.twins import be_itself
 WITHDRAW, ADMIT, REQUEUE, ADMIT_ALL = 0, 1, 2, 3
 #: a node takes no more jobs, or takes them again; those that run there run on
 CLOSE, OPEN = 4, 5
+#: jobs that wait and have a K_ALLOC run already, since their J_SINCE, on the ids that stand there in the log
+ADOPT_ALL = 6
 
 
 @inner
@@ -117,4 +120,9 @@ def intervene(
         for i in range(q.counter[G_NEXT]):
             if j.ints[K_STATE, i] == PENDING:
                 admit(c, j, q, i, j.floats[J_SINCE, i], f)
+    elif what == ADOPT_ALL:
+        for i in range(q.counter[G_NEXT]):
+            at = int64(j.ints[K_ALLOC, i])
+            if j.ints[K_STATE, i] == WAITING and at > 0:
+                start_on(c, j, q, log, i, int64(j.ints[K_CLASS, i]), log.gpu_ids, at, j.floats[J_SINCE, i], f)
     return 0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from fairlead.model.cluster import ClusterSpec
 from fairlead.model.event import EventKind
 from fairlead.model.reason import Reason
 from fairlead.record.journal import Journal
@@ -88,23 +91,34 @@ def _summary(journal: Journal, job: int, now_s: float, ran_s: float) -> str:
 
 
 def _where(journal: Journal, row: int) -> str:
-    offset, nodes = int(journal.arg[row]), journal.cluster.nodes
+    offset = int(journal.arg[row])
     gpus = int(held_by(journal, np.array([row]))[0][0])
-    if gpus == 0:
-        return nodes[-1 - int(journal.gpu_ids[offset])].name
-    held = np.sort(journal.gpu_ids[offset : offset + gpus])
-    node_of = node_of_gpu(journal.cluster)
+    text = where(journal.cluster, journal.gpu_ids[offset : offset + max(gpus, 1)].tolist())
+    if journal.kind[row] != EventKind.START_AS:
+        return text
+    milli = int(journal.gpu_ids[offset - 1])
+    return f"{text}, {digits(milli / 1000)} of it" if milli < 1000 else f"{text}, {count(gpus, 'GPU')} in all"
+
+
+def where(cluster: ClusterSpec, gpu_ids: Sequence[int]) -> str:
+    """`node-3 (GPUs 0-3) and node-4 (GPU 1)`; of a job without GPUs, whose one id is -1 - node, the node."""
+    nodes = cluster.nodes
+    if gpu_ids[0] < 0:
+        return nodes[-1 - gpu_ids[0]].name
+    held = np.sort(np.array(gpu_ids))
+    node_of = node_of_gpu(cluster)
     first_gpu = np.searchsorted(node_of, np.arange(len(nodes)))
     parts = []
     for node in np.unique(node_of[held]).tolist():
         mine = (held[node_of[held] == node] - first_gpu[node]).tolist()
         parts.append(f"{nodes[node].name} ({_gpu_list(mine)})")
-    shown = parts[:8] + ([f"{len(parts) - 8} more nodes"] if len(parts) > 8 else [])
-    text = shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
-    if journal.kind[row] != EventKind.START_AS:
-        return text
-    milli = int(journal.gpu_ids[offset - 1])
-    return f"{text}, {digits(milli / 1000)} of it" if milli < 1000 else f"{text}, {count(gpus, 'GPU')} in all"
+    return listed(parts, 8, "more nodes")
+
+
+def listed(parts: Sequence[str], most: int, rest: str) -> str:
+    """`a, b and c`; beyond `most` of them, `a, b and 3 more nodes`."""
+    shown = [*parts[:most], *([f"{len(parts) - most} {rest}"] if len(parts) > most else [])]
+    return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
 
 
 def _gpu_list(gpus: list[int]) -> str:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from fairlead.kernels.columns import (
     COMPILED_PLANNER,
     ENDED,
     G_EVENTS,
+    G_IDS,
     G_LIVE,
     G_NEXT,
     G_ROWS,
@@ -37,6 +39,7 @@ from fairlead.kernels.columns import (
     J_HELD,
     J_RAN,
     J_SINCE,
+    K_ALLOC,
     K_CLASS,
     K_OWN,
     K_PREEMPTS,
@@ -60,21 +63,22 @@ from fairlead.kernels.columns import (
     WITHDRAWN,
 )
 from fairlead.kernels.events import END, WAKE_UP, code_of, push_event
-from fairlead.kernels.live import ADMIT, ADMIT_ALL, CLOSE, OPEN, REQUEUE, WITHDRAW
+from fairlead.kernels.live import ADMIT, ADMIT_ALL, ADOPT_ALL, CLOSE, OPEN, REQUEUE, WITHDRAW
 from fairlead.model.cluster import ClusterSpec, TenantSpec
 from fairlead.model.errors import InputError
 from fairlead.model.event import EventKind
 from fairlead.model.reason import Reason
 from fairlead.policy.base import History
 from fairlead.runtime.driver import Core
-from fairlead.runtime.live_jobs import UNKNOWN_S, LiveJob, Standing, Status, job_columns
-from fairlead.runtime.planning import act
+from fairlead.runtime.live_jobs import UNKNOWN_S, LiveJob, Standing, Status, job_columns, sort_into_kinds
 from fairlead.state.rules import Options, Rates
 from fairlead.state.state import new_state
 
 #: rows of the log after which a core is built anew, so that a scheduler that runs for months stays small
 MOST_ROWS = 500_000
 _LEAST_ROOM = 256
+_columns_of = attrgetter(*(field.name for field in fields(Standing)))
+_STATUS = {PENDING: Status.NEW, WAITING: Status.WAITING, RUNNING: Status.RUNNING, WITHDRAWN: Status.HELD}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +143,16 @@ class LiveCore:
         self._tenants = list(dict.fromkeys([*self.spec.tenants, *used, *(job.tenant for job in self._jobs)])) or [""]
         plugged = plug(self.policy, self.placer, self.spec, self._jobs)
         room = len(entries) if not self._live else max(_LEAST_ROOM, 2 * len(entries))
-        columns = job_columns(self._jobs, self.spec, self._tenants, max(room, 1))
+        kinds, kind_of = sort_into_kinds(self._jobs)
+        columns = job_columns(self._jobs, self.spec, self._tenants, max(room, 1), (kinds, kind_of))
         if plugged.uses_estimates:
             columns = replace(columns, estimate_s=columns.duration_s.copy())
         state = new_state(self.spec, columns, plugged.traits, self.options, Rates())
         state.log.gpu_ids[:] = 0  # a job that was suspended before has no place in this log
         judge_classes(state, plugged)
         self.core = Core(state, plugged)
-        self._kinds = {job.kind(): int(state.jobs.ints[K_CLASS, i]) for i, job in enumerate(self._jobs)}
+        first = np.unique(kind_of, return_index=True)[1]
+        self._kinds = dict(zip(kinds, state.jobs.ints[K_CLASS, first].tolist(), strict=True))
         state.counter[R_LIVE], state.counter[G_LIVE] = self._live, len(entries)
         state.counter[G_NEXT] = sum(at.status != Status.NEW for _, at in entries)  # these are the last
         # with a quantum, ranks are those of its last tick: the first pass takes them anew
@@ -172,29 +178,45 @@ class LiveCore:
         """Put every job where it stands."""
         state = self.core.state
         ints, floats = state.jobs.ints, state.jobs.floats
-        running = [(i, at) for i, (_, at) in enumerate(entries) if at.status == Status.RUNNING]
-        for i, (_, at) in enumerate(entries):
-            ints[K_STARTS, i] = at.starts
-            ints[K_PREEMPTS, i] = at.preemptions
-            ints[K_RESUMES, i] = at.starts > 0
-            floats[[J_DONE, J_RAN, J_HELD, J_SINCE], i] = at.done_s, at.ran_s, at.held_s, min(at.since_s, now)
-            if at.first_start_s is not None:
-                floats[J_FIRST, i] = at.first_start_s
-            if at.status == Status.HELD:
-                ints[K_STATE, i] = WITHDRAWN
-        for i, at in running:
-            ints[K_STARTS, i] = at.starts - 1
-            ints[K_RESUMES, i] = 0
-        self._intervene(ADMIT_ALL, 0, now)
-        for i, at in running:
-            state.grow_log(4, 2 * len(at.gpu_ids) + 8)
-            ids = np.array(sorted(at.gpu_ids), np.int32)
-            act(state, self.core.plugged, i, int(ints[K_CLASS, i]), ids, min(at.since_s, now), int(Reason.NONE))
+        if entries:
+            columns = zip(*(_columns_of(at) for _, at in entries), strict=True)
+            status, held, since, first, starts, preemptions, ran, done, on_gpus = columns
+            n = len(entries)
+            ints[K_STARTS, :n], ints[K_PREEMPTS, :n] = starts, preemptions
+            ints[K_RESUMES, :n] = ints[K_STARTS, :n] > 0
+            floats[J_DONE, :n], floats[J_RAN, :n], floats[J_HELD, :n] = done, ran, on_gpus
+            floats[J_SINCE, :n] = np.minimum(since, now)
+            floats[J_FIRST, :n] = [0.0 if at is None else at for at in first]
+            out = np.array([one == Status.HELD for one in status])
+            ints[K_STATE, :n][out] = WITHDRAWN
+            # not looked at yet: they arrive now, also where the core that was told of them had no time to
+            new = np.array([one == Status.NEW for one in status])
+            state.jobs.submit[:n][new] = np.maximum(state.jobs.submit[:n][new], now)
+            self._intervene(ADMIT_ALL, 0, now)
+            self._adopt([i for i, one in enumerate(status) if one == Status.RUNNING], held, now)
         # what was due before now is due now
         size = int(state.counter[G_EVENTS])
         times, codes = np.maximum(state.queue.event_time[:size], now), state.queue.event_code[:size].copy()
         order = np.lexsort((codes, times))  # what is in order is a heap
         state.queue.event_time[:size], state.queue.event_code[:size] = times[order], codes[order]
+
+    def _adopt(self, running: list[int], held: Sequence[tuple[int, ...]], now: float) -> None:
+        """These wait no longer: they run on what they hold. All at once, since a call of compiled code costs as much as many
+        jobs."""
+        if not running:
+            return
+        state = self.core.state
+        ints = state.jobs.ints
+        counts = np.array([len(held[i]) for i in running])
+        total = int(counts.sum())
+        # their ids stand in the log behind all that adopting them writes there
+        behind = int(state.counter[G_IDS]) + total + 8
+        state.grow_log(len(running) + 4, 2 * total + 16)
+        state.log.gpu_ids[behind : behind + total] = [gpu for i in running for gpu in sorted(held[i])]
+        ints[K_ALLOC, running] = behind + np.cumsum(counts) - counts
+        ints[K_STARTS, running] -= 1
+        ints[K_RESUMES, running] = 0
+        self._intervene(ADOPT_ALL, 0, now)
 
     def _rebuild(self, now: float, more: Sequence[tuple[LiveJob, Standing]] = ()) -> None:
         self._build([*self.snapshot(now), *more], now, self.used())
@@ -355,9 +377,7 @@ class LiveCore:
 
     def status(self, job: str) -> Status | None:
         """None once it has ended or been refused."""
-        state = int(self.core.state.jobs.ints[K_STATE, self._index[job]])
-        known = {PENDING: Status.NEW, WAITING: Status.WAITING, RUNNING: Status.RUNNING, WITHDRAWN: Status.HELD}
-        return known.get(state)
+        return _STATUS.get(int(self.core.state.jobs.ints[K_STATE, self._index[job]]))
 
     def held_by(self, job: str) -> tuple[int, ...]:
         i = self._index[job]
@@ -368,6 +388,19 @@ class LiveCore:
         state = self.core.state
         return Reason(int(state.queue.classes[C_REASON, state.jobs.ints[K_CLASS, self._index[job]]]))
 
+    @property
+    def reached_s(self) -> float:
+        """The moment up to which everything was handled."""
+        return float(self.core.state.queue.limit[Q_NOW])
+
+    def closed(self) -> frozenset[int]:
+        """Nodes that take no more jobs."""
+        return frozenset(self._down)
+
+    def ending(self) -> frozenset[str]:
+        """Jobs that were told to have ended since the last step."""
+        return frozenset(self._ending)
+
     def used(self) -> dict[str, tuple[float, float]]:
         """Each tenant's decayed GPU-seconds, and as of when: what it holds since then comes on top."""
         tenants = self.core.state.queue.tenants
@@ -375,29 +408,36 @@ class LiveCore:
 
     def snapshot(self, now: float) -> list[tuple[LiveJob, Standing]]:
         """Where every job stands that has not ended, in order of submission."""
-        state = self.core.state
-        ints, floats = state.jobs.ints, state.jobs.floats
-        found = []
-        for i, job in enumerate(self._jobs):
-            status = self.status(job.id)
-            if status is None:
-                continue
-            starts = int(ints[K_STARTS, i])
-            held = state.gpus_of(i) if status == Status.RUNNING else ()
-            if status == Status.RUNNING:
-                since = float(floats[J_FIRST if starts == 1 else J_BEGUN, i])
-            else:
-                since = float(floats[J_SINCE, i]) if starts else job.submit_s
-            standing = Standing(
-                status=status,
-                gpu_ids=held,
-                since_s=since,
-                first_start_s=float(floats[J_FIRST, i]) if starts else None,
-                starts=starts,
-                preemptions=int(ints[K_PREEMPTS, i]),
-                ran_s=float(floats[J_RAN, i]),
-                done_s=float(floats[J_DONE, i]),
-                held_s=float(floats[J_HELD, i]),
+        state, jobs = self.core.state, self._jobs
+        ints, floats = state.jobs.ints[:, : len(jobs)], state.jobs.floats[:, : len(jobs)]
+        there = np.flatnonzero(np.isin(ints[K_STATE], list(_STATUS)))
+        status = [_STATUS[code] for code in ints[K_STATE, there].tolist()]
+        starts = ints[K_STARTS, there]
+        begun = np.where(starts == 1, floats[J_FIRST, there], floats[J_BEGUN, there])
+        since = np.where(ints[K_STATE, there] == RUNNING, begun, floats[J_SINCE, there]).tolist()
+        columns = zip(
+            there.tolist(),
+            status,
+            starts.tolist(),
+            since,
+            *(floats[column, there].tolist() for column in (J_FIRST, J_RAN, J_DONE, J_HELD)),
+            ints[K_PREEMPTS, there].tolist(),
+            strict=True,
+        )
+        return [
+            (
+                jobs[i],
+                Standing(
+                    one,
+                    state.gpus_of(i) if one is Status.RUNNING else (),
+                    at if begun else jobs[i].submit_s,
+                    first if begun else None,
+                    begun,
+                    preemptions,
+                    ran,
+                    done,
+                    held,
+                ),
             )
-            found.append((job, standing))
-        return found
+            for i, one, begun, at, first, ran, done, held, preemptions in columns
+        ]

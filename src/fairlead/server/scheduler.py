@@ -21,6 +21,7 @@ from fairlead.model.cluster import ClusterSpec, TenantSpec
 from fairlead.model.errors import InputError
 from fairlead.model.job import JobSpec
 from fairlead.runtime.protocols import Clock, Executor, Report
+from fairlead.runtime.twin import Moment, moment_of
 from fairlead.server.floor import Floor
 from fairlead.server.gate import Gate
 from fairlead.server.jobs import Job, State
@@ -96,6 +97,10 @@ class Scheduler:
 
     def drained(self) -> dict[str, NodeRow]:
         return dict(self._drained)
+
+    def moment(self) -> Moment:
+        """How everything stands, for the twin: nothing that is done with it changes anything here."""
+        return moment_of(self._floor.core, self.clock.now())
 
     def usage(self) -> dict[str, tuple[float, float]]:
         return self._floor.core.used()

@@ -97,7 +97,7 @@ async def world(
             opened,
             executor,
             await executor.inventory(),
-            WallClock(),
+            WallClock(opened.last_time_s()),
             policy=policy,
             placer=placer,
             logs=path / "logs",

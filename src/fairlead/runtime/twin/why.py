@@ -1,0 +1,245 @@
+"""Why a job waits, when it is expected to start and whose end makes room for it: an enum and a sentence with numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairlead.kernels.columns import R_QUEUES
+from fairlead.model.errors import InputError
+from fairlead.model.event import EventKind
+from fairlead.model.reason import Reason
+from fairlead.record.journal import Journal
+from fairlead.record.places import node_of_gpu
+from fairlead.record.runs import STARTS, STOPS, held_by
+from fairlead.record.story import where
+from fairlead.record.units import count
+from fairlead.runtime.live_jobs import LiveJob, Standing, Status
+from fairlead.runtime.twin import sentences
+from fairlead.runtime.twin.ahead import Ahead
+from fairlead.runtime.twin.foresee import HELD, Expected, expectations
+from fairlead.runtime.twin.look import Look, look_at
+from fairlead.runtime.twin.moment import Moment
+from fairlead.runtime.twin.words import AheadOfUtc, Clock, named, nodes_named, utc
+
+#: of the jobs before it, how many are named
+MOST_AHEAD = 10
+
+
+@dataclass(frozen=True)
+class Explanation:
+    job: str
+    status: Status
+    reason: Reason  #: NONE for a job that runs, starts now or is held
+    sentence: str
+    expected: Expected
+    rank: int  #: its place in the queue under the present policy, from 1; 0 where it does not wait
+    waiting: int  #: how many wait in that queue, itself included
+    ahead: tuple[str, ...]  #: the first of those that go before it, at most ten
+    waits_for: tuple[str, ...]  #: whose end or suspension makes room for it
+    nodes: tuple[str, ...]  #: where it runs
+    since_s: float | None  #: running: since when
+    free_gpus: int  #: of those that it could use
+    tenant: str
+    tenant_gpus: float  #: what its tenant holds
+    quota_gpus: int | None  #: and may hold; None: no limit
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "job": self.job,
+            "status": self.status.value,
+            "reason": self.reason.name.lower(),
+            "message": self.sentence,
+            "expected_start_s": self.expected.start_s,
+            "expected_finish_s": self.expected.finish_s,
+            "note": self.expected.note,
+            "rank": self.rank,
+            "waiting": self.waiting,
+            "ahead": list(self.ahead),
+            "waits_for": list(self.waits_for),
+            "nodes": list(self.nodes),
+            "since_s": self.since_s,
+            "free_gpus": self.free_gpus,
+            "tenant": self.tenant,
+            "tenant_gpus": self.tenant_gpus,
+            "quota_gpus": self.quota_gpus,
+        }
+
+
+@dataclass(frozen=True)
+class Makers:
+    """Whose end or suspension lets a job start."""
+
+    at_s: float
+    jobs: tuple[int, ...]
+    ends: bool  #: they end; else some are suspended for it
+    gpus: int  #: what they give back on the nodes that it starts on
+    nodes: tuple[str, ...]
+
+
+def explain(
+    moment: Moment, job_id: str, *, known: Mapping[str, float] | None = None, ahead_of_utc: AheadOfUtc = utc
+) -> Explanation:
+    """`known` as in `forecast`; `ahead_of_utc`: by how many seconds local time is ahead of UTC at a moment, for the times in
+    the sentence."""
+    index = next((i for i, (job, _) in enumerate(moment.jobs) if job.id == job_id), None)
+    if index is None:
+        raise InputError("no such job waits or runs", value=job_id, accepts="a job that has not ended")
+    ahead = Ahead(moment, known=known)
+    ahead.decide()
+    look = look_at(ahead, index)
+    ahead.run()
+    return _Teller(ahead, index, look, Clock(moment.now, ahead_of_utc)).explanation()
+
+
+class _Teller:
+    def __init__(self, ahead: Ahead, index: int, look: Look, clock: Clock) -> None:
+        self.ahead, self.index, self.look, self.clock = ahead, index, look, clock
+        self.job: LiveJob = ahead.moment.jobs[index][0]
+        self.at: Standing = ahead.moment.jobs[index][1]
+        self.expected = expectations(ahead)[index]
+        self.makers = makers_of(ahead, index) if look.waits else None
+
+    def explanation(self) -> Explanation:
+        running, look = self.at.status == Status.RUNNING, self.look
+        return Explanation(
+            job=self.job.id,
+            status=self.at.status,
+            reason=Reason.NONE if running or self.at.status == Status.HELD else look.reason,
+            sentence=self._sentence(),
+            expected=self.expected,
+            rank=look.rank if not running else 0,
+            waiting=len(look.queue) if not running else 0,
+            ahead=tuple(self._id(i) for i in look.ahead[:MOST_AHEAD]) if not running else (),
+            waits_for=() if self.makers is None or running else tuple(self._id(i) for i in self.makers.jobs),
+            nodes=_nodes_of(self.ahead, self.at.gpu_ids) if running else (),
+            since_s=self.at.since_s if running else None,
+            free_gpus=look.free_gpus,
+            tenant=self.job.tenant,
+            tenant_gpus=look.tenant_gpus,
+            quota_gpus=look.limit_gpus,
+        )
+
+    def _id(self, i: int) -> str:
+        return self.ahead.moment.jobs[i][0].id
+
+    def _sentence(self) -> str:
+        if self.at.status == Status.HELD:
+            return f"is {HELD}"
+        if self.at.status == Status.RUNNING:
+            return self._running()
+        if self.look.reason in sentences.REFUSED:
+            return sentences.refused(self.ahead, self.job, self.look.reason)
+        if not self.look.waits:
+            return "; ".join(["starts now", *self._finish()])
+        return self._waiting()
+
+    def _running(self) -> str:
+        since = self.clock.text(self.at.since_s)
+        parts = [f"runs on {where(self.ahead.moment.spec, self.at.gpu_ids)} since {since}", *self._finish()]
+        return "; ".join(parts)
+
+    def _finish(self) -> list[str]:
+        if self.expected.finish_s is None:
+            return [self.expected.note] if self.expected.note else []
+        note = f" ({self.expected.note})" if self.expected.note else ""
+        return [f"expected to end at about {self.clock.text(self.expected.finish_s)}{note}"]
+
+    def _waiting(self) -> str:
+        parts = [f"waits again since {self.clock.text(self.at.since_s)}"] if self.at.starts else []
+        parts.append(self._hindrance())
+        if self.expected.start_s is None:
+            parts.append(self._never())
+        elif self.makers is not None:
+            parts.append(self._room())
+        else:
+            parts.append(f"expected to start at about {self.clock.text(self.expected.start_s)}")
+        whose = f" of tenant {self.job.tenant}" if self.ahead.state.counter[R_QUEUES] else ""
+        parts.append(f"number {self.look.rank} of {len(self.look.queue)} in the queue{whose}")
+        return "; ".join(parts)
+
+    def _hindrance(self) -> str:
+        job, look = self.job, self.look
+        if look.reason not in (Reason.BEHIND_HEAD, Reason.RESERVED):
+            return sentences.hindrance(self.ahead, job, look)
+        head = self.ahead.moment.jobs[look.queue[0]][0]
+        start = self.ahead.starts()[look.queue[0]]
+        when = "" if start != start else self.clock.text(float(start))
+        return sentences.behind(self.ahead, job, look, head, when)
+
+    def _never(self) -> str:
+        if self.expected.reason == Reason.NONE:
+            return f"expected to start {self.expected.note}"
+        closed = self.look.closed_gpus
+        why = f"; {count(closed, 'GPU is', 'GPUs are')} on nodes that take no jobs" if closed else ""
+        return f"not even the end of all that runs makes room for it{why}"
+
+    def _room(self) -> str:
+        assert self.makers is not None
+        m, jobs = self.makers, tuple(self._id(i) for i in self.makers.jobs)
+        several = len(jobs) > 1
+        stop = ("end" if several else "ends") if m.ends else ("stop" if several else "is suspended for it")
+        notes = {self.ahead.notes[i] for i in m.jobs if i in self.ahead.notes}
+        note = f" ({notes.pop()})" if len(notes) == 1 else f" ({len(notes)} lengths are assumed)" if notes else ""
+        when = f"at about {self.clock.text(m.at_s)} when {named(jobs)} {stop}{note}"
+        if not m.nodes:
+            return f"expected to start {when}"
+        where_, free = nodes_named(m.nodes), "frees" if len(m.nodes) == 1 else "free"
+        whole = self.job.gpus > 0 and self.job.share_milli == 1000
+        return (
+            f"{where_} {free} {m.gpus} {when}"
+            if whole
+            else f"{where_} {'has' if free == 'frees' else 'have'} room {when}"
+        )
+
+
+def _nodes_of(ahead: Ahead, gpu_ids: tuple[int, ...]) -> tuple[str, ...]:
+    """In the cluster's order."""
+    spec = ahead.spec
+    if gpu_ids and gpu_ids[0] < 0:
+        return (spec.nodes[-1 - gpu_ids[0]].name,)
+    return tuple(spec.nodes[n].name for n in np.unique(node_of_gpu(spec)[list(gpu_ids)]).tolist())
+
+
+def _held(journal: Journal, row: int) -> list[int]:
+    """The GPUs of a start."""
+    gpus, at = int(held_by(journal, np.array([row]))[0][0]), int(journal.arg[row])
+    return [int(gpu) for gpu in journal.gpu_ids[at : at + max(gpus, 1)]]
+
+
+def makers_of(ahead: Ahead, i: int) -> Makers | None:
+    """Who stops at the instant at which job i starts next, on the nodes that it starts on; if nobody does there, whoever of
+    its own tenant does, since its quota may be what it waits for. None where its start has another cause."""
+    journal = ahead.journal()
+    is_start, fresh = np.isin(journal.kind, STARTS), np.arange(len(journal)) >= ahead.adopted
+    rows = np.flatnonzero((journal.job == i) & is_start & fresh)
+    if len(rows) == 0:
+        return None
+    row = int(rows[0])
+    at_s, mine = float(journal.time_s[row]), set(_nodes_of(ahead, tuple(_held(journal, row))))
+    ends_then = (journal.time_s == at_s) & np.isin(journal.kind, STOPS) & fresh
+    stops = np.flatnonzero(ends_then[:row]).tolist()
+    on_nodes: list[tuple[int, list[int]]] = []
+    for r in stops:
+        other = journal.job[r]
+        began = np.flatnonzero((journal.job[:r] == other) & is_start[:r])[-1]
+        there = [gpu for gpu in _held(journal, int(began)) if set(_nodes_of(ahead, (gpu,))) & mine]
+        if there:
+            on_nodes.append((r, there))
+    chosen = [r for r, _ in on_nodes]
+    if not chosen:
+        tenant = ahead.moment.jobs[i][0].tenant
+        chosen = [r for r in stops if ahead.moment.jobs[journal.job[r]][0].tenant == tenant]
+    if not chosen:
+        return None
+    freed = [gpu for _, there in on_nodes for gpu in there]
+    return Makers(
+        at_s=at_s,
+        jobs=tuple(int(journal.job[r]) for r in chosen),
+        ends=all(journal.kind[r] == EventKind.FINISH for r in chosen),
+        gpus=sum(gpu >= 0 for gpu in freed),
+        nodes=_nodes_of(ahead, tuple(freed)) if freed else (),
+    )
