@@ -6,7 +6,6 @@ import contextlib
 import io
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -175,5 +174,3 @@ def daemon(folder: Path, *args: str) -> Iterator[Daemon]:
         assert not made.died, made.died
     finally:
         made.end()
-
-

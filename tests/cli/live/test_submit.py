@@ -135,7 +135,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("args", "told"), MISTAKES, ids=[told for _, told in MISTAKES])
 def test_a_mistake_is_told_in_a_line_and_exits_2(up: Daemon, args: tuple[str, ...], told: str, tmp_path: Path) -> None:
-    (tmp_path / "broken.yaml").write_text("run: echo hi\nresources:\n  gpus: 1]\n")
+    (tmp_path / "broken.yaml").write_text("run: echo hi\nresources:\n  gpus: 1: 2\n")
     (tmp_path / "typo.yaml").write_text("run: echo hi\nresorces: {gpus: 1}\n")
     (tmp_path / "value.yaml").write_text("run: echo hi\nresources: {gpus: many}\n")
     ran = up(*args, cwd=tmp_path)

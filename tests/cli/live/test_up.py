@@ -118,7 +118,9 @@ def test_a_stale_pid_file_is_replaced(made: Daemon) -> None:
     assert json.loads((made.state_dir / "fairlead.pid").read_text())["pid"] == made.process.pid
 
 
-@pytest.mark.parametrize("left", ['{"pid": 1, "start_ticks": 5, "boot_id": "x", "url": "http://x"}', "garbage", "{}", ""])
+@pytest.mark.parametrize(
+    "left", ['{"pid": 1, "start_ticks": 5, "boot_id": "x", "url": "http://x"}', "garbage", "{}", ""]
+)
 def test_a_pid_file_that_says_nothing_of_now_is_nobody(left: str, tmp_path: Path) -> None:
     (tmp_path / "fairlead.pid").write_text(left)
     assert pid_file.running(tmp_path) is None

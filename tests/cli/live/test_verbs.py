@@ -28,7 +28,9 @@ def test_jobs_are_listed_as_table_json_and_yaml(up: Daemon, done: str) -> None:
     assert "node-0:" in table
     assert "short" not in table
     assert {job["id"] for job in up("jobs", "-o", "json").json()} == {id}
-    assert [job["name"] for job in yaml.safe_load(up("jobs", "--all", "--name", "short", "-o", "yaml").out)] == ["short"]
+    assert [job["name"] for job in yaml.safe_load(up("jobs", "--all", "--name", "short", "-o", "yaml").out)] == [
+        "short"
+    ]
     assert [job["id"] for job in up("jobs", "--state", "done", "-o", "json").json()] == [done]
     assert up("jobs", "--tenant", "nobody", "-o", "json").json() == []
     assert up("jobs", "--user", "nobody").out == "no jobs\n"

@@ -51,6 +51,8 @@ def whatif(
     with reach.client() as client:
         rows = client.whatif(policy or (), placer=placer, add_nodes=add_nodes)
         emit(plain(rows), output, lambda: _table(rows, client.now_s))
+    if all(row.error for row in rows[1:]):
+        raise typer.Exit(2)
 
 
 def _table(rows: tuple[WhatIfRow, ...], now_s: float | None) -> RenderableType:
