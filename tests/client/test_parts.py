@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ WANT = [Message("1", "submit", "{}"), Message("2", "message", "a\nb"), Message("
 def test_messages_are_the_same_however_the_bytes_come_in(cuts: list[int]) -> None:
     messages, found = Messages(), []
     at = [0, *sorted(cuts), len(STREAM)]
-    for begin, end in zip(at, at[1:], strict=False):
+    for begin, end in pairwise(at):
         found += messages.feed(STREAM[begin:end])
     assert found == WANT
     assert messages.last_id == "9"

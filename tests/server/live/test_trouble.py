@@ -44,7 +44,9 @@ def fill(disk: Path) -> Path:
     return path
 
 
-def test_a_full_disk_stops_deciding_not_running(path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_stops_deciding_not_running(
+    path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(scheduler, "TRY_AGAIN_S", 0.05)
 
     async def scenario() -> None:
