@@ -15,7 +15,7 @@ from fairlead.model.reason import Reason
 from fairlead.record.metrics import core_metrics
 from fairlead.runtime.live import LiveCore
 from fairlead.runtime.live_jobs import LiveJob, Standing, Status
-from fairlead.runtime.twin import Choice, Moment, forecast, moment_of, whatif
+from fairlead.runtime.twin import Choice, Moment, ahead, forecast, moment_of, whatif
 from fairlead.runtime.twin.ahead import FORESIGHT_S, UNKNOWN
 from fairlead.runtime.twin.compare import MOST_NODES
 from fairlead.sim.run import simulate
@@ -236,6 +236,21 @@ def test_nobody_says_what_will_be_in_more_than_a_year() -> None:
     assert found.expected["2"].reason == Reason.NONE
     assert found.metrics.finished == 1
     assert months < FORESIGHT_S < 2 * months
+
+
+def test_nobody_waits_for_endless_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "MOST_DECISIONS", 1000)
+    turns = one_gpu(*(waiting(LiveJob(str(i), 0.0, 1, HOUR)) for i in range(3)), policy="las:quantum=0.5", now=0.0)
+    found = forecast(turns)
+    assert found.expected["0"].start_s == 0.0
+    assert (found.expected["0"].finish_s, found.expected["0"].note) == (None, "not within the next 2,000,000 decisions")
+    assert (found.metrics.finished, found.metrics.jobs) == (0, 3)
+    rows = whatif(replace(turns, policy="fifo"), [Choice(policy="las:quantum=0.5"), Choice(policy="las:quantum=60")])
+    assert [row.error for row in rows] == [
+        "",
+        "column 'quantum': turns as short as this are not looked ahead; got 0.5; expected 1 s or more",
+        "",
+    ]
 
 
 def test_an_empty_cluster_has_an_empty_forecast() -> None:

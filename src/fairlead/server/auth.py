@@ -173,6 +173,10 @@ class Tokens:
         self._used_s[row.id] = now_s
         return Identity(row.user, Role(row.role), user.tenant, row.id)
 
+    def remembers(self, token: str) -> bool:
+        """Whether `authenticate` answers without asking the store."""
+        return digest(token) in self._known
+
     def _look_up(self, hashed: str) -> tuple[TokenRow, UserRow] | None:
         found = self._accounts.token_with(hashed)
         if found is not None:

@@ -11,6 +11,7 @@ import numpy as np
 from fairlead.core.plugs import parse_choice
 from fairlead.kernels.columns import (
     COMPILED_PLANNER,
+    ENDED,
     F8,
     G_EVENTS,
     G_IDS,
@@ -26,6 +27,7 @@ from fairlead.kernels.columns import (
     K_LEVEL,
     K_STAMP,
     K_STATE,
+    MORE,
     PAUSED,
     Q_WAKE,
     R_EASY,
@@ -47,6 +49,10 @@ from fairlead.state.state import State
 
 #: nobody can say what will be in more than a year
 FORESIGHT_S = 366 * 24 * 3600.0
+#: nor does anybody wait for more than this to be decided
+MOST_DECISIONS = 2_000_000
+#: seconds: no choice that is tried takes shorter turns, since somebody waits for the answer
+LEAST_QUANTUM = 1.0
 UNKNOWN = f"assumed {duration(UNKNOWN_S)}, since the job gave no estimate"
 
 Entry = tuple[LiveJob, Standing]
@@ -70,8 +76,11 @@ class Ahead:
         if self.policy != moment.policy:
             _refuse_files(self.policy)
         self.notes: dict[int, str] = {}  #: by job, what was assumed of its length
+        self.cut = False  #: whether it ended for want of decisions
         entries = self._with_lengths(known or {})
         self.live = self._build(entries)
+        if self.policy != moment.policy:
+            _refuse_short_turns(self.live)
         self._put_off(entries)
         self.adopted = int(self.state.counter[G_ROWS])  #: rows of the log that only say where jobs stood
 
@@ -146,10 +155,13 @@ class Ahead:
         self.live.core.run(self.moment.now)
 
     def run(self) -> None:
-        core, q = self.live.core, self.state.queue
-        why = core.run(self.moment.now + FORESIGHT_S)
-        planner_wakes = self.state.counter[R_PLANNED] == COMPILED_PLANNER and q.limit[Q_WAKE] < math.inf
-        if why == PAUSED and self.state.counter[G_EVENTS] == 0 and not planner_wakes:
+        core, counter, until = self.live.core, self.state.counter, self.moment.now + FORESIGHT_S
+        stop, why = int(counter[G_ROWS]) + MOST_DECISIONS, MORE
+        while why not in (ENDED, PAUSED) and not self.cut:
+            why = core.advance(until, stop)
+            self.cut = int(counter[G_ROWS]) >= stop
+        planner_wakes = counter[R_PLANNED] == COMPILED_PLANNER and self.state.queue.limit[Q_WAKE] < math.inf
+        if why == PAUSED and counter[G_EVENTS] == 0 and not planner_wakes:
             core.run()  # nothing will ever happen again: who still waits is told so
 
     # -- looking ----------------------------------------------------------------------------------------------------------
@@ -224,4 +236,17 @@ def _refuse_files(policy: str) -> None:
         raise InputError("a policy from a file can't be tried here", value=policy, accepts="a policy by its name")
 
 
-__all__ = ["FORESIGHT_S", "UNKNOWN", "Ahead"]
+def _refuse_short_turns(live: LiveCore) -> None:
+    plugged = live.core.plugged
+    planners = 0.0 if plugged.planner is None else plugged.planner.values.get("quantum", 0.0)
+    for quantum in (plugged.traits.quantum, planners):
+        if isinstance(quantum, float) and 0 < quantum < LEAST_QUANTUM:
+            raise InputError(
+                "turns as short as this are not looked ahead",
+                column="quantum",
+                value=quantum,
+                accepts=f"{LEAST_QUANTUM:g} s or more",
+            )
+
+
+__all__ = ["FORESIGHT_S", "MOST_DECISIONS", "UNKNOWN", "Ahead"]

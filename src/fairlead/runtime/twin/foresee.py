@@ -19,11 +19,12 @@ from fairlead.record.outcome import fold_outcome
 from fairlead.record.runs import fold_runs
 from fairlead.record.spread import Spread, number, spread
 from fairlead.runtime.live_jobs import Status
-from fairlead.runtime.twin.ahead import Ahead
+from fairlead.runtime.twin.ahead import MOST_DECISIONS, Ahead
 from fairlead.runtime.twin.moment import Moment
 
 HELD = "held until someone resumes it"
 LATER = "not within a year"
+CUT = f"not within the next {MOST_DECISIONS:,} decisions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Outlook:
     """The coming hours in numbers, of the jobs at hand: nobody knows of those to come."""
 
     jobs: int  #: that wait or run; without what a person holds back
-    finished: int  #: of them, expected to end within a year
+    finished: int  #: of them, expected to end as far as can be foreseen
     never: int  #: can't run as things are
     assumed: int  #: their length was assumed, or they have outlived it
     wait_s: Spread  #: from now on: until they end, not on GPUs
@@ -106,19 +107,19 @@ def expectations(ahead: Ahead) -> list[Expected]:
         note, reason = ahead.notes.get(i, ""), Reason.NONE
         if finish != finish:
             finish = None
-            note, reason = _why_not(at.status, why.get(i, Reason.NONE), note)
+            note, reason = _why_not(at.status, why.get(i, Reason.NONE), note, CUT if ahead.cut else LATER)
         if start != start:
             start = None
         found.append(Expected(job.id, start, finish, note, reason))
     return found
 
 
-def _why_not(status: Status, reason: Reason, note: str) -> tuple[str, Reason]:
+def _why_not(status: Status, reason: Reason, note: str, later: str) -> tuple[str, Reason]:
     if status == Status.HELD:
         return HELD, Reason.NONE
     if reason != Reason.NONE:
         return "", reason
-    return f"{LATER}; {note}" if note else LATER, Reason.NONE
+    return f"{later}; {note}" if note else later, Reason.NONE
 
 
 def refusals(ahead: Ahead) -> dict[int, Reason]:
