@@ -170,12 +170,6 @@ class Store:
             rows = read.events_since(connection, read_counters(connection).event - 1, 1)
             return rows[0].time_s if rows else 0.0
 
-    def last_time_s(self) -> float:
-        """The time of the journal's last row, 0 where there is none: no clock should begin before it."""
-        with self._database.reading() as connection:
-            rows = read.events_since(connection, read_counters(connection).event - 1, 1)
-            return rows[0].time_s if rows else 0.0
-
     def timeline(self, job_id: str, *, since: int = 0, limit: int = 10_000) -> list[StoredEvent]:
         with self._database.reading() as connection:
             return read.events_since(connection, since, limit, read.get_job(connection, job_id).seq)
