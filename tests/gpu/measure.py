@@ -61,7 +61,7 @@ def submit(client: Client, gib: float, steps: int, **more: Any) -> str:
 
 
 def log(client: Client, job: str) -> list[str]:
-    return "".join(client.logs(job)).splitlines()
+    return b"".join(client.logs(job)).decode().splitlines()
 
 
 def until_trains(client: Client, job: str, more_than: int = 0) -> None:

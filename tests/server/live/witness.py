@@ -40,6 +40,10 @@ if kind == "checkpoint":
     held += [lock(f"gpu-{node}-{gpu}") for gpu in os.environ["CUDA_VISIBLE_DEVICES"].split(",")]
 progress = f"{folder}/progress/{job}"
 done = 0.0
+if kind == "checkpoint" and os.path.exists(f"{folder}/ends/{job}"):
+    sys.exit(
+        0
+    )  # it ended while it was being asked for a checkpoint, which nobody can tell apart: there is nothing left to do
 if kind == "checkpoint" and os.path.exists(progress):
     with open(progress) as saved:
         done = float(saved.read())
