@@ -125,6 +125,7 @@ def turns(client: Client, gib: float, free_gib: float, steps: int) -> dict[str, 
     began = time.monotonic()
     assert client.wait(alone).ok, log(client, alone)[-5:]
     alone_s = time.monotonic() - began
+    print(f"alone: {alone_s:.1f} s", flush=True)
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(int(total_mib - free_gib * 1024))],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -135,6 +136,8 @@ def turns(client: Client, gib: float, free_gib: float, steps: int) -> dict[str, 
         began = time.monotonic()
         both = [submit(client, gib, steps) for _ in range(2)]
         ended = [client.wait(job) for job in both]
+        for event in (event for job in both for event in events(client, job)):
+            print(f"{event.time_s:.1f} {event.job}.{event.run} {event.kind} {event.args}", flush=True)
         both_s = time.monotonic() - began
         holder.stdin.close()
     want = [line for line in log(client, alone) if line.startswith("step")]
