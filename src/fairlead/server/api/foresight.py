@@ -13,6 +13,7 @@ from fairlead.runtime import twin
 from fairlead.runtime.planning import IllegalPlan
 from fairlead.server.api import schemas
 from fairlead.server.api.fresh import Fresh
+from fairlead.server.clock import ahead_of_utc
 from fairlead.server.jobs import FINAL, asked
 from fairlead.server.store import JobRow
 
@@ -67,7 +68,7 @@ class Foresight:
         told = seen.told.get(row.id)
         if told is None:
             async with self._turn:
-                told = await asyncio.to_thread(twin.explain, seen.moment, row.id)
+                told = await asyncio.to_thread(twin.explain, seen.moment, row.id, ahead_of_utc=ahead_of_utc)
             seen.told[row.id] = told
         said = told.to_json()
         for name in ("ahead", "waits_for"):
