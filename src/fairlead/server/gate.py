@@ -20,10 +20,12 @@ class Gate:
         self.most_jobs, self.most_per_user, self.most_tasks = most_jobs, most_per_user, most_tasks
         self._coming: Counter[str] = Counter()  #: let through, and not on the floor yet
         self._judged: dict[tuple[Any, ...], Reason] = {}
+        self._tenants: set[str] = set()  #: of users, as far as they were asked for: reading them all each time would take longest
 
     def clear(self) -> None:
         """The cluster, its quotas or the policy have changed."""
         self._judged.clear()
+        self._tenants.clear()
 
     def coming(self, user: str, jobs: int) -> None:
         self._coming[user] += jobs
@@ -38,10 +40,11 @@ class Gate:
         """InputError for what can't be let in."""
         self._count(spec, user, floor)
         cluster = floor.core.spec
-        if tenant not in cluster.tenants:
+        if tenant not in cluster.tenants and tenant not in self._tenants:
             known = tenants()
             if tenant not in known:
                 raise unknown("tenant", tenant, sorted(known))
+            self._tenants.add(tenant)
         asks = asked(spec, "", tenant, 0.0)
         reason = self._judged.get(asks.kind())
         if reason is None:
