@@ -65,8 +65,18 @@ def gpus(number: float) -> str:
 
 
 def where(job: Job) -> str:
-    """`node-0:0,1` while it holds GPUs."""
-    return " ".join(f"{at.node}:{','.join(map(str, at.gpus))}" if at.gpus else at.node for at in job.places)
+    """`node-0:0-5,7` while it holds GPUs."""
+    return " ".join(f"{at.node}:{_ranges(at.gpus)}" if at.gpus else at.node for at in job.places)
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
 
 
 def ended(job: Job) -> str:
