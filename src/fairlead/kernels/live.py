@@ -48,7 +48,7 @@ from fairlead.kernels.moves import (
 )
 from fairlead.kernels.nodes import set_up
 from fairlead.kernels.ranks import enter_class_called, leave_class_called, unlist_running
-from fairlead.kernels.rows import NODE_DOWN_ROW, NODE_UP_ROW, write_row
+from fairlead.kernels.rows import ADMIT_ROW, NODE_DOWN_ROW, NODE_UP_ROW, WITHDRAW_ROW, write_row
 from fairlead.kernels.twins import be_itself
 
 #: take a job out of the queue or off its GPUs; let in one that is out; its run was lost, it waits again; let in all that
@@ -101,9 +101,12 @@ def intervene(
 ) -> int:  # fmt: skip
     f = Plug(p, pp, key, level, drift, wake, resets, group, place)
     if what == WITHDRAW:
+        if j.ints[K_STATE, i] == WAITING or j.ints[K_STATE, i] == RUNNING:
+            write_row(log, q, now, WITHDRAW_ROW, i, 0)
         withdraw(c, j, q, log, i, now)
     elif what == ADMIT:
         admit(c, j, q, i, now, f)
+        write_row(log, q, now, ADMIT_ROW, i, 0)
     elif what == REQUEUE:
         kill(c, j, q, log, i, node, now, f)
     elif what == CLOSE and c.node[N_UP, node] != 0:

@@ -14,18 +14,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from fairlead.core.feasible import judge_classes
-from fairlead.core.plugs import Plugged, parse_choice, plug_in
-from fairlead.kernels import parts
+from fairlead.core.plugs import parse_choice
 from fairlead.kernels.columns import (
     C_REASON,
+    C_SHAPE,
     COMPILED_PLANNER,
     ENDED,
     G_EVENTS,
     G_LIVE,
-    G_NEXT,
     G_ROWS,
     G_WAITING,
     J_BEGUN,
@@ -37,10 +33,12 @@ from fairlead.kernels.columns import (
     J_RAN,
     J_SINCE,
     K_CLASS,
+    K_LEAST,
+    K_MOST,
     K_OWN,
     K_PREEMPTS,
     K_PRIORITY,
-    K_RESUMES,
+    K_PROFILE,
     K_STAMP,
     K_STARTS,
     K_STATE,
@@ -48,32 +46,27 @@ from fairlead.kernels.columns import (
     PENDING,
     Q_NOW,
     Q_QUANTUM,
-    Q_RANKS_AT,
     Q_WAKE,
-    R_LIVE,
+    R_PLANNED,
     R_PREEMPTS,
     RUNNING,
+    S_MILLI,
     T_AT,
     T_USE,
     WAITING,
     WITHDRAWN,
 )
 from fairlead.kernels.events import END, WAKE_UP, code_of, push_event
-from fairlead.kernels.live import ADMIT, ADMIT_ALL, CLOSE, OPEN, REQUEUE, WITHDRAW
+from fairlead.kernels.live import ADMIT, CLOSE, OPEN, REQUEUE, WITHDRAW
 from fairlead.model.cluster import ClusterSpec
-from fairlead.model.errors import InputError
 from fairlead.model.event import EventKind
 from fairlead.model.reason import Reason
-from fairlead.policy.base import History
-from fairlead.runtime.driver import Core
-from fairlead.runtime.live_jobs import UNKNOWN_S, LiveJob, Standing, Status, job_columns
-from fairlead.runtime.planning import act
-from fairlead.state.rules import Options, Rates
-from fairlead.state.state import new_state
+from fairlead.runtime.live_build import Setting, build, intervene
+from fairlead.runtime.live_jobs import UNKNOWN_S, LiveJob, NoProfiles, Profiles, Standing, Status
+from fairlead.state.rules import Options
 
 #: rows of the log after which a core is built anew, so that a scheduler that runs for months stays small
 MOST_ROWS = 500_000
-_LEAST_ROOM = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +81,6 @@ class Decision:
     reason: Reason = Reason.NONE
 
 
-def plug(policy: str, placer: str, spec: ClusterSpec, jobs: Sequence[LiveJob]) -> Plugged:
-    """A policy and a placer for a live run. What policies learn from history is what is known of the jobs at hand."""
-    gpus = np.array([job.gpus for job in jobs] or [1], np.float64)
-    durations = np.array([UNKNOWN_S if job.duration_s is None else job.duration_s for job in jobs] or [1.0])
-    plugged = plug_in(parse_choice(policy), parse_choice(placer), History(gpus=gpus, duration_s=durations), spec)
-    if plugged.traits.planned == COMPILED_PLANNER:
-        # its tables know only what it has started itself
-        raise InputError("this policy can't take over running jobs yet", value=policy, accepts="a queue policy")
-    return plugged
-
-
 class LiveCore:
     def __init__(
         self,
@@ -111,104 +93,64 @@ class LiveCore:
         used: Mapping[str, tuple[float, float]] | None = None,
         options: Options | None = None,
         now: float = 0.0,
+        profiles: Profiles | None = None,
         live: bool = True,
     ) -> None:
         """Jobs in order of submission; `down`: nodes that are not to be used; `used`: tenants'
-        decayed GPU-seconds, and as of when."""
-        self.spec, self.policy, self.placer = spec, policy, placer
-        self.options = options or Options()
-        self._live = live
+        decayed GPU-seconds, and as of when; `profiles`: how fast jobs run where, and what they use of a GPU."""
+        self.spec, self.options = spec, options or Options()
+        self._setting = Setting(spec, policy, placer, self.options, profiles or NoProfiles(), live)
         self._down = set(down)
         self._ending: set[str] = set()  #: told of, and not handled yet
-        self._build(list(jobs), now, used or {})
+        self._early: list[Decision] = []  #: decided between two steps
+        self._build(self._setting, list(jobs), now, used or {})
+
+    @property
+    def policy(self) -> str:
+        return self._setting.policy
+
+    @property
+    def placer(self) -> str:
+        return self._setting.placer
 
     # -- building ---------------------------------------------------------------------------------------------------------
 
     def _build(
-        self, entries: list[tuple[LiveJob, Standing]], now: float, used: Mapping[str, tuple[float, float]]
+        self,
+        setting: Setting,
+        entries: list[tuple[LiveJob, Standing]],
+        now: float,
+        used: Mapping[str, tuple[float, float]],
     ) -> None:
-        self._jobs = [job for job, _ in entries]
-        self._index = {job.id: i for i, job in enumerate(self._jobs)}
-        self._tenants = list(dict.fromkeys([*self.spec.tenants, *(job.tenant for job in self._jobs)])) or [""]
-        plugged = plug(self.policy, self.placer, self.spec, self._jobs)
-        room = len(entries) if not self._live else max(_LEAST_ROOM, 2 * len(entries))
-        columns = job_columns(self._jobs, self.spec, self._tenants, max(room, 1))
-        if plugged.uses_estimates:
-            columns = replace(columns, estimate_s=columns.duration_s.copy())
-        state = new_state(self.spec, columns, plugged.traits, self.options, Rates())
-        state.log.gpu_ids[:] = 0  # a job that was suspended before has no place in this log
-        judge_classes(state, plugged)
-        self.core = Core(state, plugged)
-        self._kinds = {job.kind(): int(state.jobs.ints[K_CLASS, i]) for i, job in enumerate(self._jobs)}
-        state.counter[R_LIVE], state.counter[G_LIVE] = self._live, len(entries)
-        state.counter[G_NEXT] = sum(at.status != Status.NEW for _, at in entries)  # these are the last
-        # with a quantum, ranks are those of its last tick: the first pass takes them anew
-        state.queue.limit[Q_NOW], state.queue.limit[Q_RANKS_AT] = now, -1.0 if plugged.traits.quantum else now
-        state.queue.limit[Q_WAKE] = math.inf
-        for t, name in enumerate(self._tenants):
-            state.queue.tenants[[T_USE, T_AT], t] = used.get(name, (0.0, now))
-        self._place(entries, now)
-        for node in sorted(self._down):
-            self._intervene(CLOSE, 0, now, node)
-        self._seen = int(state.counter[G_ROWS])
-        if not self._live:
-            self._seen = 0
+        """Raises InputError, with nothing changed, where the policy can't do with these jobs."""
+        jobs = [job for job, _ in entries]
+        tenants = list(dict.fromkeys([*self.spec.tenants, *(job.tenant for job in jobs)])) or [""]
+        core, kinds = build(setting, entries, now, tenants=tenants, used=used, down=self._down)
+        self._setting, self._jobs, self._tenants = setting, jobs, tenants
+        self.core, self._kinds = core, kinds
+        self._index = {job.id: i for i, job in enumerate(jobs)}
+        self._seen = int(core.state.counter[G_ROWS]) if setting.live else 0
         for ending in sorted(self._ending):
             self._push_end(self._index[ending], now)
-        push_event(state.queue, now, code_of(WAKE_UP, 0, 0))
+        self._kick(now)
 
     def _push_end(self, i: int, now: float) -> None:
         state = self.core.state
         push_event(state.queue, now, code_of(END, i, int(state.jobs.ints[K_STAMP, i])))
 
-    def _place(self, entries: list[tuple[LiveJob, Standing]], now: float) -> None:
-        """Put every job where it stands."""
-        state = self.core.state
-        ints, floats = state.jobs.ints, state.jobs.floats
-        running = [(i, at) for i, (_, at) in enumerate(entries) if at.status == Status.RUNNING]
-        for i, (_, at) in enumerate(entries):
-            ints[K_STARTS, i] = at.starts
-            ints[K_PREEMPTS, i] = at.preemptions
-            ints[K_RESUMES, i] = at.starts > 0
-            floats[[J_DONE, J_RAN, J_HELD, J_SINCE], i] = at.done_s, at.ran_s, at.held_s, min(at.since_s, now)
-            if at.first_start_s is not None:
-                floats[J_FIRST, i] = at.first_start_s
-            if at.status == Status.HELD:
-                ints[K_STATE, i] = WITHDRAWN
-        for i, at in running:
-            ints[K_STARTS, i] = at.starts - 1
-            ints[K_RESUMES, i] = 0
-        self._intervene(ADMIT_ALL, 0, now)
-        for i, at in running:
-            state.grow_log(4, 2 * len(at.gpu_ids) + 8)
-            ids = np.array(sorted(at.gpu_ids), np.int32)
-            act(state, self.core.plugged, i, int(ints[K_CLASS, i]), ids, min(at.since_s, now), int(Reason.NONE))
-        # what was due before now is due now
-        size = int(state.counter[G_EVENTS])
-        times, codes = np.maximum(state.queue.event_time[:size], now), state.queue.event_code[:size].copy()
-        order = np.lexsort((codes, times))  # what is in order is a heap
-        state.queue.event_time[:size], state.queue.event_code[:size] = times[order], codes[order]
-
     def _rebuild(self, now: float, more: Sequence[tuple[LiveJob, Standing]] = ()) -> None:
-        self._build([*self.snapshot(now), *more], now, self.used())
+        self._build(self._setting, [*self.snapshot(now), *more], now, self.used())
 
     def change(self, now: float, *, policy: str | None = None, placer: str | None = None) -> None:
         """Go on with another policy or placer: nobody is stopped by that alone. Raises InputError, with nothing changed, for
-        one that does not exist."""
-        plug(policy or self.policy, placer or self.placer, self.spec, self._jobs)
-        self.policy, self.placer = policy or self.policy, placer or self.placer
-        self._rebuild(now)
+        one that does not exist or can't do with the jobs that are there."""
+        setting = replace(self._setting, policy=policy or self.policy, placer=placer or self.placer)
+        self._build(setting, self.snapshot(now), now, self.used())
 
     # -- what happens from outside ------------------------------------------------------------------------------------------
 
     def _intervene(self, what: int, i: int, now: float, node: int = 0) -> None:
-        state, f = self.core.state, self.core.plugged.plug
-        state.grow_log(4, 8)
-        parts.intervene()(
-            state.cluster, state.jobs, state.queue, state.log, f.p, f.pp,
-            f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place,
-            what, i, now, node,
-        )  # fmt: skip
+        intervene(self.core, what, i, now, node)
 
     def _clock(self, now: float) -> float:
         """Time does not go back, whatever the wall clock does."""
@@ -218,7 +160,7 @@ class LiveCore:
         push_event(self.core.state.queue, now, code_of(WAKE_UP, 0, 0))
 
     def submit(self, job: LiveJob, now: float) -> None:
-        """It arrives at the next step."""
+        """It arrives at the next step. Raises InputError, with nothing changed, where the policy can't do with such jobs."""
         if job.id in self._index:
             raise ValueError(f"job {job.id} is known already")
         now = self._clock(now)
@@ -232,7 +174,8 @@ class LiveCore:
         self._index[job.id] = i
         ints, floats, duration = state.jobs.ints, state.jobs.floats, job.duration_s
         state.jobs.work[i] = UNKNOWN_S if duration is None else duration
-        ints[[K_CLASS, K_OWN], i] = kind
+        ints[[K_CLASS, K_OWN], i] = kind.number
+        ints[[K_LEAST, K_MOST, K_PROFILE], i] = kind.least, kind.most, kind.profile
         ints[K_PRIORITY, i] = job.priority
         floats[J_ESTIMATE, i], floats[J_GIB, i] = state.jobs.work[i], job.gpu_memory_gib
         state.jobs.submit[i] = now
@@ -246,13 +189,18 @@ class LiveCore:
             self._ending.add(job)
             self._push_end(i, now)
 
+    def _settle(self, job: str, now: float) -> Status | None:
+        """Handle first what was reported of it before, so that this comes after: where it stands then."""
+        if job in self._ending or self.status(job) == Status.NEW:
+            self._early = self.step(now)
+        return self.status(job)
+
     def withdraw(self, job: str, now: float) -> None:
         """Take it out of the queue or off its GPUs, until it is let in again."""
-        i, now = self._index[job], self._clock(now)
-        if int(self.core.state.jobs.ints[K_STATE, i]) == PENDING:
-            self.step(now)
-        self._intervene(WITHDRAW, i, now)
-        self._kick(now)
+        now = self._clock(now)
+        if self._settle(job, now) in (Status.WAITING, Status.RUNNING):
+            self._intervene(WITHDRAW, self._index[job], now)
+            self._kick(now)
 
     def admit(self, job: str, now: float) -> None:
         i, now = self._index[job], self._clock(now)
@@ -262,9 +210,9 @@ class LiveCore:
 
     def requeue(self, job: str, now: float, node: int = 0) -> None:
         """Its run was lost: it waits again."""
-        i, now = self._index[job], self._clock(now)
-        if int(self.core.state.jobs.ints[K_STATE, i]) == RUNNING:
-            self._intervene(REQUEUE, i, now, node)
+        now = self._clock(now)
+        if self._settle(job, now) == Status.RUNNING:
+            self._intervene(REQUEUE, self._index[job], now, node)
             self._kick(now)
 
     def close_node(self, node: int, now: float) -> None:
@@ -286,7 +234,7 @@ class LiveCore:
         assert why in (PAUSED, ENDED)
         self._ending.clear()
         self.core.state.queue.limit[Q_NOW] = max(now, float(self.core.state.queue.limit[Q_NOW]))
-        found = self._decisions()
+        found, self._early = [*self._early, *self._decisions()], []
         if self._seen > MOST_ROWS:
             self._rebuild(now)
         return found
@@ -325,6 +273,8 @@ class LiveCore:
         quantum = float(q.limit[Q_QUANTUM])
         if quantum > 0 and state.counter[R_PREEMPTS] and state.counter[G_WAITING]:
             at = min(at, (math.floor(now / quantum) + 1) * quantum)
+        if state.counter[R_PLANNED] == COMPILED_PLANNER:
+            at = min(at, float(q.limit[Q_WAKE]))
         return at
 
     # -- looking ------------------------------------------------------------------------------------------------------------
@@ -342,6 +292,11 @@ class LiveCore:
         i = self._index[job]
         return self.core.state.gpus_of(i) if self.status(job) == Status.RUNNING else ()
 
+    def _milli(self, i: int) -> int:
+        """How much of each of its GPUs running job i holds."""
+        state = self.core.state
+        return int(state.cluster.shape[S_MILLI, state.queue.classes[C_SHAPE, state.jobs.ints[K_CLASS, i]]])
+
     def refused(self, job: str) -> Reason:
         """Why jobs like this one can never run, NONE if they can."""
         state = self.core.state
@@ -356,6 +311,8 @@ class LiveCore:
         """Where every job stands that has not ended, in order of submission."""
         state = self.core.state
         ints, floats = state.jobs.ints, state.jobs.floats
+        name = parse_choice(self.policy).name
+        memos = self.core.plugged.recall(state, now, self.core.desk)
         found = []
         for i, job in enumerate(self._jobs):
             status = self.status(job.id)
@@ -377,6 +334,9 @@ class LiveCore:
                 ran_s=float(floats[J_RAN, i]),
                 done_s=float(floats[J_DONE, i]),
                 held_s=float(floats[J_HELD, i]),
+                milli=self._milli(i) if held else 0,
+                counted_s=float(floats[J_SINCE, i]) if held else None,
+                memo=(name, memos[i]) if i in memos else None,
             )
             found.append((job, standing))
         return found
