@@ -100,7 +100,9 @@ class Machine:
             for job in sorted(job for job, at in due.items() if at == now):
                 self.finish(job, now)
             while coming and coming[0].submit_s == now:
-                self.core.submit(coming.pop(0), now)
+                job = coming.pop(0)
+                if not self.core.knows(job.id):
+                    self.core.submit(job, now)
             self.step(now)
             if disturb is not None:
                 disturb(now)

@@ -124,7 +124,7 @@ class LiveCore:
     ) -> None:
         """Raises InputError, with nothing changed, where the policy can't do with these jobs."""
         jobs = [job for job, _ in entries]
-        tenants = list(dict.fromkeys([*self.spec.tenants, *(job.tenant for job in jobs)])) or [""]
+        tenants = self._tenants_of(jobs, used)
         core, kinds = build(setting, entries, now, tenants=tenants, used=used, down=self._down)
         self._setting, self._jobs, self._tenants = setting, jobs, tenants
         self.core, self._kinds = core, kinds
@@ -133,6 +133,13 @@ class LiveCore:
         for ending in sorted(self._ending):
             self._push_end(self._index[ending], now)
         self._kick(now)
+
+    def _tenants_of(self, jobs: Sequence[LiveJob], used: Mapping[str, tuple[float, float]]) -> list[str]:
+        """Those that the cluster names, those that have jobs, and those whose use is not forgotten yet."""
+        spent = (name for name, (use, _) in used.items() if use > 0)
+        names = list(dict.fromkeys([*self.spec.tenants, *spent, *(job.tenant for job in jobs)]))
+        owners = [] if self.spec.cells is None else list(self.spec.cells.virtual)
+        return names or owners[:1] or [""]
 
     def _push_end(self, i: int, now: float) -> None:
         state = self.core.state

@@ -47,6 +47,7 @@ X_KEY = 31  #: its bucket
 X_LABEL = 32  #: its place in the bucket: larger is later
 X_PREV = 33
 X_NEXT = 34
+X_ALSO = 35  #: physical GPUs: another job that has half of it, which HiveD did not put there; -1
 CELL_COLUMNS = 40
 
 NOBODY, OPPORTUNIST = -2, -1
