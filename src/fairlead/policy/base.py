@@ -15,6 +15,7 @@ from fairlead.kernels.columns import (
     Desk,
 )
 from fairlead.kernels.desk import empty_desk
+from fairlead.model.event import EventKind
 from fairlead.model.plan import Plan
 from fairlead.model.reason import Reason
 from fairlead.policy.forecast import Labels
@@ -25,6 +26,10 @@ Changes = Literal["never", "running", "always"]
 
 #: what a planner has noted of a job, for itself
 Memo = tuple[float, ...]
+#: in place of a job: what it has noted that is of no single one
+BESIDE = -1
+#: rows of the log that a planner causes itself, or that are of jobs it never sees
+OWN_DOING = (EventKind.START, EventKind.START_AS, EventKind.SUSPEND, EventKind.REFUSE)
 
 #: every queue policy takes these beside its own
 COMMON_PARAMETERS = ("strict", "preempt", "quantum")
@@ -130,8 +135,8 @@ class CompiledPlanner(AnyPlanner):
     does for any planner. What happened since it was last asked it reads off the log, and arrivals off G_NEXT.
 
     One that `takes_over` can make its tables for a state in which jobs wait and run already. What the tables must say of
-    them follows from the state; the rest `recall` notes per job, as numbers, for `take_over` in the next core to find. That
-    may be missing, as after a restart: then it is as if the planner saw the job for the first time.
+    them follows from the state; the rest `recall` notes per job (and under BESIDE), as numbers, for `take_over` in the next
+    core to find. That may be missing, as after a restart: then it is as if the planner saw the job for the first time.
     """
 
     takes_over = False

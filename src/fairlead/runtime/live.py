@@ -61,8 +61,9 @@ from fairlead.kernels.live import ADMIT, CLOSE, OPEN, REQUEUE, WITHDRAW
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.event import EventKind
 from fairlead.model.reason import Reason
+from fairlead.policy.base import BESIDE
 from fairlead.runtime.live_build import Setting, build, intervene
-from fairlead.runtime.live_jobs import UNKNOWN_S, LiveJob, NoProfiles, Profiles, Standing, Status
+from fairlead.runtime.live_jobs import UNKNOWN_S, LiveJob, Memo, NoProfiles, Profiles, Standing, Status
 from fairlead.state.rules import Options
 
 #: rows of the log after which a core is built anew, so that a scheduler that runs for months stays small
@@ -94,16 +95,18 @@ class LiveCore:
         options: Options | None = None,
         now: float = 0.0,
         profiles: Profiles | None = None,
+        memo: Memo | None = None,
         live: bool = True,
     ) -> None:
         """Jobs in order of submission; `down`: nodes that are not to be used; `used`: tenants'
-        decayed GPU-seconds, and as of when; `profiles`: how fast jobs run where, and what they use of a GPU."""
+        decayed GPU-seconds, and as of when; `profiles`: how fast jobs run where, and what they use of a GPU; `memo`: what
+        another core has noted for this one, beside what is in the jobs' standings."""
         self.spec, self.options = spec, options or Options()
         self._setting = Setting(spec, policy, placer, self.options, profiles or NoProfiles(), live)
         self._down = set(down)
         self._ending: set[str] = set()  #: told of, and not handled yet
         self._early: list[Decision] = []  #: decided between two steps
-        self._build(self._setting, list(jobs), now, used or {})
+        self._build(self._setting, list(jobs), now, used or {}, memo)
 
     @property
     def policy(self) -> str:
@@ -121,11 +124,12 @@ class LiveCore:
         entries: list[tuple[LiveJob, Standing]],
         now: float,
         used: Mapping[str, tuple[float, float]],
+        memo: Memo | None,
     ) -> None:
         """Raises InputError, with nothing changed, where the policy can't do with these jobs."""
         jobs = [job for job, _ in entries]
         tenants = self._tenants_of(jobs, used)
-        core, kinds = build(setting, entries, now, tenants=tenants, used=used, down=self._down)
+        core, kinds = build(setting, entries, now, tenants=tenants, used=used, down=self._down, memo=memo)
         self._setting, self._jobs, self._tenants = setting, jobs, tenants
         self.core, self._kinds = core, kinds
         self._index = {job.id: i for i, job in enumerate(jobs)}
@@ -146,13 +150,13 @@ class LiveCore:
         push_event(state.queue, now, code_of(END, i, int(state.jobs.ints[K_STAMP, i])))
 
     def _rebuild(self, now: float, more: Sequence[tuple[LiveJob, Standing]] = ()) -> None:
-        self._build(self._setting, [*self.snapshot(now), *more], now, self.used())
+        self._build(self._setting, [*self.snapshot(now), *more], now, self.used(), self.memo())
 
     def change(self, now: float, *, policy: str | None = None, placer: str | None = None) -> None:
         """Go on with another policy or placer: nobody is stopped by that alone. Raises InputError, with nothing changed, for
         one that does not exist or can't do with the jobs that are there."""
         setting = replace(self._setting, policy=policy or self.policy, placer=placer or self.placer)
-        self._build(setting, self.snapshot(now), now, self.used())
+        self._build(setting, self.snapshot(now), now, self.used(), self.memo())
 
     # -- what happens from outside ------------------------------------------------------------------------------------------
 
@@ -313,6 +317,11 @@ class LiveCore:
         """Each tenant's decayed GPU-seconds, and as of when: what it holds since then comes on top."""
         tenants = self.core.state.queue.tenants
         return {name: (float(tenants[T_USE, t]), float(tenants[T_AT, t])) for t, name in enumerate(self._tenants)}
+
+    def memo(self) -> Memo | None:
+        """What the policy's planner has noted beside what it knows of each job, for a core that goes on from this one."""
+        memos = self.core.plugged.recall(self.core.state, 0.0, self.core.desk)
+        return (parse_choice(self.policy).name, memos[BESIDE]) if BESIDE in memos else None
 
     def snapshot(self, now: float) -> list[tuple[LiveJob, Standing]]:
         """Where every job stands that has not ended, in order of submission."""

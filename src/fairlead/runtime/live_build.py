@@ -49,9 +49,9 @@ from fairlead.kernels.live import ADMIT_ALL, CLOSE
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
 from fairlead.model.reason import Reason
-from fairlead.policy.base import History
+from fairlead.policy.base import BESIDE, History
 from fairlead.runtime.driver import Core
-from fairlead.runtime.live_jobs import UNKNOWN_S, LiveJob, Profiles, Standing, Status, job_columns, most_gpus
+from fairlead.runtime.live_jobs import UNKNOWN_S, LiveJob, Memo, Profiles, Standing, Status, job_columns, most_gpus
 from fairlead.runtime.planning import act
 from fairlead.state.rules import Options
 from fairlead.state.state import State, new_state
@@ -107,6 +107,7 @@ def build(
     tenants: Sequence[str],
     used: Mapping[str, tuple[float, float]],
     down: Iterable[int],
+    memo: Memo | None,
 ) -> tuple[Core, dict[tuple[object, ...], Kind]]:
     """A core in which every job stands where its entry says, and the kinds of jobs that it knows."""
     jobs = [job for job, _ in entries]
@@ -136,7 +137,8 @@ def build(
         state.queue.tenants[[T_USE, T_AT], t] = used.get(name, (0.0, now))
     _place(state, plugged, entries, now)
     name = parse_choice(setting.policy).name
-    memos = {i: at.memo[1] for i, (_, at) in enumerate(entries) if at.memo is not None and at.memo[0] == name}
+    noted = {BESIDE: memo, **{i: at.memo for i, (_, at) in enumerate(entries)}}
+    memos = {i: numbers[1] for i, numbers in noted.items() if numbers is not None and numbers[0] == name}
     core = Core(state, plugged, plugged.take_over(state, now, memos))
     for node in sorted(down):
         intervene(core, CLOSE, 0, now, node)

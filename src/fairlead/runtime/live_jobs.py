@@ -65,6 +65,10 @@ class LiveJob:
         )
 
 
+#: what the planner of a policy knows that can't be told from where jobs stand: the policy's name, and numbers
+Memo = tuple[str, tuple[float, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """Where a job stands at some moment: enough to go on with it in another core."""
@@ -81,8 +85,7 @@ class Standing:
     milli: int = 0  #: running: of each of its GPUs; 0: what it asked for
     #: running: from when on progress counts that is not in ran_s and done_s; None: from its start, once the cost of that is over
     counted_s: float | None = None
-    #: what the planner of a policy knows of it that can't be told from the rest: the policy's name, and numbers
-    memo: tuple[str, tuple[float, ...]] | None = None
+    memo: Memo | None = None
 
 
 class Profiles(Protocol):

@@ -45,8 +45,7 @@ from fairlead.kernels.columns import (
     Desk,
 )
 from fairlead.kernels.nodes import part
-from fairlead.model.event import EventKind
-from fairlead.policy.base import Memo
+from fairlead.policy.base import OWN_DOING, Memo
 from fairlead.policy.gandiva.tables import (
     A_ASK,
     A_BAD,
@@ -141,8 +140,6 @@ from fairlead.policy.gandiva.tables import (
 )
 from fairlead.state.view import View
 
-#: rows that a planner causes itself, or that concern nobody it knows
-_OWN_DOING = (EventKind.START, EventKind.START_AS, EventKind.SUSPEND, EventKind.REFUSE)
 #: a rate alone that no pair beats: what counts for one of which nothing is known
 UNBEATABLE = 1e300
 
@@ -222,7 +219,7 @@ def recall(view: View, desk: Desk) -> dict[int, Memo]:
     queued = {}
     for k in t[W_LIST, : one[X_QUEUED]].tolist():
         queued.update({i: at for at, i in enumerate(_chain(int(t[W_HEAD, k]), t[A_NEXT]))})
-    news = float(any(kind not in _OWN_DOING for kind, _ in view.happened(int(one[X_ROW]))))
+    news = float(any(kind not in OWN_DOING for kind, _ in view.happened(int(one[X_ROW]))))
     found = {}
     for i in np.flatnonzero(np.isin(j.ints[K_STATE, : one[X_JOB]], (WAITING, RUNNING, WITHDRAWN))).tolist():
         parts = []

@@ -14,10 +14,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fairlead.kernels.columns import G_ROWS, I8, K_LEVEL, Desk
-from fairlead.policy.base import Memo
+from fairlead.policy.base import BESIDE, OWN_DOING, Memo
 from fairlead.policy.hived.algorithm import Hived
 from fairlead.policy.hived.cells import OPPORTUNISTIC, PhysicalCell, VirtualCell, unbound_child
 from fairlead.policy.hived.layout import lay_out
+from fairlead.policy.hived.orders import note_orders, put_back
 from fairlead.policy.hived.setup import ClassOfJobs, Setup
 from fairlead.policy.hived.tables import (
     H_JOBS,
@@ -66,6 +67,8 @@ def recall(view: View, desk: Desk) -> dict[int, Memo]:
         for gpu in _gpus_of(t, x, one.job):
             memo += [gpu, *(_seat(t, x, roots, gpu) if t[gpu, X_SLOT] >= 0 else (NO_CELL, NO_CELL, NO_CELL))]
         found[one.job] = tuple(float(number) for number in memo)
+    news = any(kind not in OWN_DOING for kind, _ in view.happened(int(x[H_ROW])))
+    found[BESIDE] = note_orders(desk, news)
     return found
 
 
@@ -100,6 +103,8 @@ def take_over(view: View, setup: Setup, memos: Mapping[int, Memo]) -> Desk:
     desk = lay_out(view, setup, lambda hived: _Takeover(view, setup, hived, memos).run())
     _, _, q = view.columns()
     desk.cells[H_ROW] = q.counter[G_ROWS]
+    if BESIDE in memos:
+        put_back(desk, memos[BESIDE])
     return desk
 
 

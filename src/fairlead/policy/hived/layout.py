@@ -26,6 +26,7 @@ from fairlead.policy.hived.tables import (
     CLASS_SIZE,
     H_CHAIN_COUNT,
     H_CHAINS,
+    H_CLASS_COUNT,
     H_CLASSES,
     H_GPU_LIST,
     H_HEADS,
@@ -86,6 +87,7 @@ from fairlead.policy.hived.tables import (
     V_DIRTY,
     V_HEADS,
     V_HIGH,
+    V_NDIRTY,
     V_PHYSICAL,
     V_SET,
     V_SIZE,
@@ -335,7 +337,7 @@ class Layout:
             row[K_VC], row[K_PRIO], row[K_GPUS] = names.index(one.vc), one.priority, one.gpus
             row[K_CHAINS] = len(one.chains)
             row[K_CHAIN0] = self.lists.put([self.chains_at + numbers[chain] * CHAIN_SIZE for chain in one.chains])
-        self.header[H_CLASSES] = self.lists.put(records.ravel())
+        self.header[H_CLASSES], self.header[H_CLASS_COUNT] = self.lists.put(records.ravel()), count
 
     def _file_nodes(self, machines: Sequence[str]) -> None:
         """By machine, its GPUs, in the order of the cells."""
@@ -382,16 +384,16 @@ class Layout:
                     add(x, x[lv + L_SETS] + opportunists * x[lv + L_STRIDE], x[lv + L_COUNT], position)
                     x[lv + L_NFREE] = position + 1
         for at, nodes in self.views:
-            buckets: dict[int, list[int]] = {}
-            for node in nodes:
-                buckets.setdefault(_bucket(node, int(x[at + V_SIZE])), []).append(self.number[node])
-            for key, numbers in sorted(buckets.items()):
-                first = int(x[at + V_HIGH]) + 1
-                t[numbers, X_KEY], t[numbers, X_LABEL] = key, np.arange(first, first + len(numbers))
-                t[numbers[1:], X_PREV], t[numbers[:-1], X_NEXT] = numbers[:-1], numbers[1:]
-                x[x[at + V_HEADS] + key], x[x[at + V_TAILS] + key] = numbers[0], numbers[-1]
-                x[at + V_HIGH] += len(numbers)
-                add(x, x[at + V_SET], x[at + V_BUCKETS], key)
+            size = int(x[at + V_SIZE])
+            key = size * (size + 1) if x[at + V_PHYSICAL] else size
+            numbers = [self.number[node] for node in nodes]
+            t[numbers, X_KEY], t[numbers, X_LABEL] = key, np.arange(1, len(numbers) + 1)
+            t[numbers[1:], X_PREV], t[numbers[:-1], X_NEXT] = numbers[:-1], numbers[1:]
+            x[x[at + V_HEADS] + key], x[x[at + V_TAILS] + key], x[at + V_HIGH] = numbers[0], numbers[-1], len(numbers)
+            add(x, x[at + V_SET], x[at + V_BUCKETS], key)
+            in_use = [self.number[node] for node in nodes if node.used]
+            t[in_use, X_DIRTY] = 1
+            x[x[at + V_DIRTY] : x[at + V_DIRTY] + len(in_use)], x[at + V_NDIRTY] = in_use, len(in_use)
         self._fill_jobs()
 
     def _fill_jobs(self) -> None:
@@ -406,13 +408,6 @@ class Layout:
 def _guaranteed(cell: PhysicalCell | VirtualCell) -> int:
     """GPUs of a cell that guaranteed jobs have."""
     return sum(count for priority, count in cell.used.items() if priority != OPPORTUNISTIC)
-
-
-def _bucket(node: PhysicalCell | VirtualCell, size: int) -> int:
-    """As order.py has it, where nothing is bad."""
-    if isinstance(node, VirtualCell):
-        return size - _guaranteed(node)
-    return (size - node.used.get(OPPORTUNISTIC, 0)) * (size + 1) + _guaranteed(node)
 
 
 def _spread(cell: PhysicalCell | VirtualCell, at: int, leaf0: dict[PhysicalCell | VirtualCell, int]) -> None:

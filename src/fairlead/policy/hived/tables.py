@@ -87,6 +87,7 @@ H_VICTIMS = 30  #: scratch: jobs
 H_PARTS = 31  #: scratch: cells split off
 H_SPARE = 33  #: scratch per level
 H_BAD_NODES = 34
+H_CLASS_COUNT = 35
 H_BROKEN = 32  #: 1: a virtual cluster could not have what it owns
 HEADER = 40
 
