@@ -106,6 +106,8 @@ class LiveCore:
         self._down = set(down)
         self._ending: set[str] = set()  #: told of, and not handled yet
         self._early: list[Decision] = []  #: decided between two steps
+        #: who waits, but not in the core's queues, where it would be in others' way: under this policy it can never run
+        self._aside: set[str] = set()
         self._build(self._setting, list(jobs), now, used or {}, memo)
 
     @property
@@ -133,6 +135,7 @@ class LiveCore:
         self._setting, self._jobs, self._tenants = setting, jobs, tenants
         self.core, self._kinds = core, kinds
         self._index = {job.id: i for i, job in enumerate(jobs)}
+        self._aside = {job.id for job, at in entries if at.status == Status.WAITING and self.refused(job.id)}
         self._seen = int(core.state.counter[G_ROWS]) if setting.live else 0
         for ending in sorted(self._ending):
             self._push_end(self._index[ending], now)
@@ -209,14 +212,21 @@ class LiveCore:
     def withdraw(self, job: str, now: float) -> None:
         """Take it out of the queue or off its GPUs, until it is let in again."""
         now = self._clock(now)
-        if self._settle(job, now) in (Status.WAITING, Status.RUNNING):
+        standing = self._settle(job, now)
+        if job in self._aside:
+            self._aside.remove(job)
+        elif standing in (Status.WAITING, Status.RUNNING):
             self._intervene(WITHDRAW, self._index[job], now)
+            # nobody has acted on what was decided of it just now, and nobody shall
+            self._early = [one for one in self._early if one.job != job]
             self._kick(now)
 
     def admit(self, job: str, now: float) -> None:
-        i, now = self._index[job], self._clock(now)
-        if int(self.core.state.jobs.ints[K_STATE, i]) == WITHDRAWN:
-            self._intervene(ADMIT, i, now)
+        now = self._clock(now)
+        if self.status(job) == Status.HELD and self.refused(job):
+            self._aside.add(job)
+        elif self.status(job) == Status.HELD:
+            self._intervene(ADMIT, self._index[job], now)
             self._kick(now)
 
     def requeue(self, job: str, now: float, node: int = 0) -> None:
@@ -224,12 +234,16 @@ class LiveCore:
         now = self._clock(now)
         if self._settle(job, now) == Status.RUNNING:
             self._intervene(REQUEUE, self._index[job], now, node)
+            if self.refused(job):
+                self._intervene(WITHDRAW, self._index[job], now)
+                self._aside.add(job)
             self._kick(now)
 
     def close_node(self, node: int, now: float) -> None:
         """It takes no more jobs; those that run there run on."""
         self._down.add(node)
         self._intervene(CLOSE, 0, self._clock(now), node)
+        self._kick(self._clock(now))
 
     def open_node(self, node: int, now: float) -> None:
         self._down.discard(node)
@@ -294,7 +308,9 @@ class LiveCore:
         return job in self._index
 
     def status(self, job: str) -> Status | None:
-        """None once it has ended or been refused."""
+        """None once it has ended or been refused. One that waits may wait for another policy, see `refused`."""
+        if job in self._aside:
+            return Status.WAITING
         state = int(self.core.state.jobs.ints[K_STATE, self._index[job]])
         known = {PENDING: Status.NEW, WAITING: Status.WAITING, RUNNING: Status.RUNNING, WITHDRAWN: Status.HELD}
         return known.get(state)
@@ -309,9 +325,9 @@ class LiveCore:
         return int(state.cluster.shape[S_MILLI, state.queue.classes[C_SHAPE, state.jobs.ints[K_CLASS, i]]])
 
     def refused(self, job: str) -> Reason:
-        """Why jobs like this one can never run, NONE if they can."""
+        """Why jobs like this one can never run under this policy, NONE if they can. One that came under another waits on."""
         state = self.core.state
-        return Reason(int(state.queue.classes[C_REASON, state.jobs.ints[K_CLASS, self._index[job]]]))
+        return Reason(int(state.queue.classes[C_REASON, state.own_class(self._index[job])]))
 
     def used(self) -> dict[str, tuple[float, float]]:
         """Each tenant's decayed GPU-seconds, and as of when: what it holds since then comes on top."""

@@ -14,8 +14,10 @@ from fairlead.kernels import parts
 from fairlead.kernels.columns import (
     C_HALF,
     C_OTHER,
+    C_REASON,
     F8,
     G_EVENTS,
+    G_IDS,
     G_LIVE,
     G_NEXT,
     J_DONE,
@@ -124,7 +126,9 @@ def build(
     )
     rates = setting.profiles.rates(setting.spec, most_gpus(jobs))
     state = new_state(setting.spec, columns, traits, setting.options, rates)
-    state.log.gpu_ids[:] = 0  # a job that was suspended before has no place in this log
+    # a job that was suspended before has no place in this log: its GPUs are those at the beginning, none in particular
+    state.log.gpu_ids[:] = 0
+    state.counter[G_IDS] = min(most_gpus(jobs), setting.spec.gpus)
     judge_classes(state, plugged)
     columns_of_kind = state.jobs.ints[[K_CLASS, K_LEAST, K_MOST, K_PROFILE]].T
     kinds = {job.kind(): Kind(*columns_of_kind[i].tolist()) for i, job in enumerate(jobs)}
@@ -193,7 +197,8 @@ def _place(state: State, plugged: Plugged, entries: Entries, now: float) -> None
         floats[[J_DONE, J_RAN, J_HELD, J_SINCE], i] = at.done_s, at.ran_s, at.held_s, min(at.since_s, now)
         if at.first_start_s is not None:
             floats[J_FIRST, i] = at.first_start_s
-        if at.status == Status.HELD:
+        impossible = at.status == Status.WAITING and state.queue.classes[C_REASON, ints[K_CLASS, i]] != 0
+        if at.status == Status.HELD or impossible:
             ints[K_STATE, i] = WITHDRAWN
     for i, _, at in running:
         ints[K_STARTS, i] = at.starts - 1

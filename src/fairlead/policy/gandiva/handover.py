@@ -153,6 +153,7 @@ class Part:
     age: float  #: its place among the parts on the node, the oldest first
     affinity: float  #: of the node
     changed_s: float  #: when the node's load last changed
+    due: float  #: 1: jobs of the node take turns
 
 
 @dataclass(frozen=True)
@@ -226,7 +227,8 @@ def recall(view: View, desk: Desk) -> dict[int, Memo]:
         if t[A_PARTS, i] > 0:
             for e in _chain(i + 1, t[E_MORE]):
                 n = int(t[E_NODE, e])
-                parts.append(Part(n, int(t[E_COUNT, e]), age[e], int(t[V_AFFINITY, n]), float(f[F_CHANGED, n])))
+                node = int(t[V_AFFINITY, n]), float(f[F_CHANGED, n]), int(t[V_IS_DUE, n])
+                parts.append(Part(n, int(t[E_COUNT, e]), age[e], *node))
         found[i] = Note(
             number=i,
             asked_s=float(f[0, Y_NOW]),
@@ -380,7 +382,8 @@ class _Takeover:
                     t[E_MORE, e], e = more, more - 1
                 t[E_JOB, e], t[E_NODE, e], t[E_COUNT, e], t[E_MORE, e] = i, n, count, 0
                 if n in noted:
-                    t[V_AFFINITY, n], self.f[F_CHANGED, n] = int(noted[n].affinity), noted[n].changed_s
+                    t[[V_AFFINITY, V_IS_DUE], n] = int(noted[n].affinity), int(noted[n].due)
+                    self.f[F_CHANGED, n] = noted[n].changed_s
                 age = noted[n].age if n in noted else math.inf
                 order.append((n, age, float(self.f[F_START, i]), i, e))
             self.t[H_HOSTED, t[A_TENANT, i]] += t[A_GPUS, i] * t[A_MILLI, i]
@@ -427,7 +430,7 @@ class _Takeover:
         self.one[X_LOAD] = t[V_LOAD, :nodes].sum()
         taken = np.bincount(c.gpu[U_NODE], t[O_FIRST, : c.gpu.shape[1]] != 0, minlength=nodes)
         t[V_FREE, :nodes] -= taken.astype(np.int64)
-        t[V_IS_DUE, :nodes] = t[V_READY, :nodes] > 0
+        t[V_IS_DUE, :nodes] |= t[V_READY, :nodes] > 0
 
     def _queue(self) -> None:
         """Those who were queued are again, in their order; who has no home otherwise must find one."""

@@ -22,6 +22,7 @@ from fairlead.kernels.columns import (
     S_TYPE,
     T_WEIGHT,
     WAITING,
+    WITHDRAWN,
     Cluster,
     Desk,
     Jobs,
@@ -355,7 +356,7 @@ def _take_in(j: Jobs, q: Queue, d: Desk) -> None:
     t = d.ints
     for x in range(t[SCALARS, X_LOST]):
         i = t[A_LOST, x]
-        if t[A_STATE, i] == NOT_HERE and j.ints[K_STATE, i] == WAITING:
+        if t[A_STATE, i] == NOT_HERE and j.ints[K_STATE, i] != WITHDRAWN:
             _come_in(q, d, i)
     t[SCALARS, X_LOST] = 0
 

@@ -8,6 +8,7 @@ from typing import Any
 from fairlead.kernels.columns import (
     AGAIN,
     C_LIST,
+    C_REASON,
     C_ROOT,
     G_ACTIVE,
     G_REKEYED,
@@ -221,6 +222,8 @@ def _next_class(x: I8, j: Jobs, q: Queue) -> int:
     for a in range(q.counter[G_ACTIVE]):
         k = q.classes[C_LIST, a]
         kind, i = _class(x, k), q.classes[C_ROOT, k]
+        if q.classes[C_REASON, k] != 0:  # live, it ran before under other rules; here it never will
+            continue
         if strict:
             h = heads + 2 * x[kind + K_VC] + (1 if x[kind + K_PRIO] < 0 else 0)
             if x[h] < 0 or _before(x, j, i, kind, q.classes[C_ROOT, x[h]], _class(x, x[h])):

@@ -162,7 +162,9 @@ class _Takeover:
             gpu = self.gpus[number]
             fits = False
             for virtual in self._candidates(gpu, vc, noted.get(number), order):
-                fits = not self.hived.take(gpu, virtual, priority, vc)
+                broken = self.hived.take(gpu, virtual, priority, vc)
+                # it may stand where buddy allocation would not have put it, and split what an owner needs whole
+                fits = not broken and min(self.hived.chains[gpu.chain].spare()) >= 0
                 if fits:
                     break
                 self.hived.free(gpu, vc)
