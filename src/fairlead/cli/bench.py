@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairlead.cli.panels import SIMULATION
 from fairlead.cli.render import Output, OutputOption, emit, grid, say
 from fairlead.model.errors import InputError
 from fairlead.model.suggest import unknown
@@ -71,7 +72,7 @@ class Timed:
 
 
 def register(app: typer.Typer) -> None:
-    app.command("bench")(bench)
+    app.command("bench", rich_help_panel=SIMULATION, short_help="Measure speed, memory and start-up.")(bench)
 
 
 def bench(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairlead.cli.panels import SIMULATION
 from fairlead.cli.render import console, say
 from fairlead.model.errors import InputError
 
@@ -22,7 +23,9 @@ POLICIES = ("fifo", "easy-backfill", "fair-share", "srtf", "las", "tiresias")
 
 
 def register(app: typer.Typer) -> None:
-    app.command("demo")(demo)
+    app.command("demo", rich_help_panel=SIMULATION, short_help="A month of a Philly-like cluster under six policies.")(
+        demo
+    )
 
 
 def demo(

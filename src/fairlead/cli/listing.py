@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from fairlead.cli.panels import SIMULATION
 from fairlead.cli.render import Output, OutputOption, emit, grid
 
 if TYPE_CHECKING:
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    app.command("policies")(policies)
-    app.command("placers")(placers)
+    app.command("policies", rich_help_panel=SIMULATION)(policies)
+    app.command("placers", rich_help_panel=SIMULATION)(placers)
 
 
 def policies(output: OutputOption = Output.table) -> None:

@@ -14,12 +14,13 @@ from typing import Annotated, NoReturn
 import typer
 
 from fairlead import __version__
+from fairlead.cli.panels import Panels
 from fairlead.model.errors import InputError
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 #: each has `register(app)`; those that an installation lacks are left out
-COMMANDS = ("sim", "trace", "listing", "demo", "reproduce", "bench", "rehearse")
+COMMANDS = ("live", "sim", "listing", "demo", "rehearse", "reproduce", "bench", "trace")
 #: set to anything, an unexpected error shows where it came from
 TRACEBACK = "FAIRLEAD_TRACEBACK"
 
@@ -34,6 +35,7 @@ def build() -> typer.Typer:
     # plain help: importing rich would take longer than all the rest of --help
     app = typer.Typer(
         name="fairlead",
+        cls=Panels,
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -78,6 +80,10 @@ def _report(error: Exception) -> int:
     if isinstance(error, InputError):
         _complain(str(error))
         return USAGE
+    client = sys.modules.get("fairlead.client.errors")  # a command that has not imported it can't have raised it
+    if client is not None and isinstance(error, client.ClientError):
+        _complain(str(error))
+        return USAGE if getattr(error, "is_mistake", False) else FAILED
     if hasattr(error, "format_message"):  # wrong arguments, as the parser found them
         context, text = getattr(error, "ctx", None), str(error.format_message())
         if text.startswith("Usage:"):  # a group without a command: its help is the answer

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairlead.cli.panels import SIMULATION
 from fairlead.cli.render import console, say
 from fairlead.model.errors import InputError
 
@@ -22,7 +23,9 @@ POLICIES = ("fifo", "srtf", "tiresias:thresholds=20", "gandiva:quantum=2,idle=2"
 
 
 def register(app: typer.Typer) -> None:
-    app.command("rehearse")(rehearse)
+    app.command(
+        "rehearse", rich_help_panel=SIMULATION, short_help="A workload with real processes beside its simulation."
+    )(rehearse)
 
 
 def rehearse(

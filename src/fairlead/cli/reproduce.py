@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairlead.cli.panels import SIMULATION
 from fairlead.cli.render import Output, emit, say
 from fairlead.model.errors import InputError
 
@@ -29,7 +30,7 @@ class Form(StrEnum):
 
 
 def register(app: typer.Typer) -> None:
-    app.command("reproduce")(reproduce)
+    app.command("reproduce", rich_help_panel=SIMULATION, short_help="Measure the papers' claims again.")(reproduce)
 
 
 def reproduce(

@@ -9,6 +9,7 @@ import typer
 
 from fairlead.cli import compare, sweep
 from fairlead.cli.options import SimOptions, takes_sim_options
+from fairlead.cli.panels import SIMULATION
 from fairlead.cli.render import Output, OutputOption, emit, pairs, say
 from fairlead.cli.shared import ClusterOption, PlacerOption, SeedOption, TraceArgument, policy_names
 
@@ -22,7 +23,7 @@ def register(app: typer.Typer) -> None:
     group.command("run")(run)
     group.command("compare")(compare.compare)
     group.command("sweep")(sweep.sweep)
-    app.add_typer(group, name="sim")
+    app.add_typer(group, name="sim", rich_help_panel=SIMULATION)
 
 
 @takes_sim_options

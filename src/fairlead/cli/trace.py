@@ -1,4 +1,4 @@
-"""`fairlead trace`: describe, convert and generate workloads."""
+"""`fairlead trace`: describe, convert, generate and export workloads."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairlead.cli.live.export import export
+from fairlead.cli.panels import TRACES
 from fairlead.cli.render import Output, OutputOption, emit, grid, pairs, say
 from fairlead.cli.shared import TraceArgument, generator_names
 from fairlead.model.errors import InputError
@@ -24,10 +26,12 @@ TRACE_ENDINGS = (".csv", ".csv.gz", ".parquet")
 
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Describe, convert and generate workloads.")
-    for command in (describe, convert, generate, formats):
+    group = typer.Typer(
+        no_args_is_help=True, rich_markup_mode=None, help="Describe, convert, generate and export workloads."
+    )
+    for command in (describe, convert, generate, formats, export):
         group.command(command.__name__)(command)
-    app.add_typer(group, name="trace")
+    app.add_typer(group, name="trace", rich_help_panel=TRACES)
 
 
 def describe(

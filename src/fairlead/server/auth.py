@@ -18,9 +18,8 @@ from pathlib import Path
 
 from fairlead.model.errors import InputError
 from fairlead.model.suggest import unknown
+from fairlead.model.token_file import PREFIX, read_token_file
 from fairlead.server.store.accounts import Accounts, TokenRow, UserRow
-
-PREFIX = "fl_"  #: so that a token is recognised where it should not be: in a log, in a repository
 
 
 class Role(StrEnum):
@@ -174,6 +173,10 @@ class Tokens:
         self._used_s[row.id] = now_s
         return Identity(row.user, Role(row.role), user.tenant, row.id)
 
+    def remembers(self, token: str) -> bool:
+        """Whether `authenticate` answers without asking the store."""
+        return digest(token) in self._known
+
     def _look_up(self, hashed: str) -> tuple[TokenRow, UserRow] | None:
         found = self._accounts.token_with(hashed)
         if found is not None:
@@ -239,21 +242,6 @@ def write_token_file(path: Path, token: str) -> None:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
         raise InputError(f"the token can't be written: {error.strerror}", file=str(path)) from None
-
-
-def read_token_file(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            found = file.read(1000).strip()
-    except OSError as error:
-        raise InputError(f"the token can't be read: {error.strerror}", file=str(path)) from None
-    if mode & 0o077:
-        raise InputError("others could read this token", file=str(path), accepts=f"chmod 600 {path}")
-    try:
-        return found.decode("ascii")
-    except UnicodeDecodeError:
-        raise InputError("this is no token", file=str(path), accepts=f"a line that begins with {PREFIX}") from None
 
 
 # -- how often ---------------------------------------------------------------------------------------------------------------------

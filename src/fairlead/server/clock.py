@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import datetime, timedelta
 
 
 class WallClock:
@@ -18,3 +19,8 @@ class WallClock:
 
     async def sleep_until(self, time_s: float) -> None:
         await asyncio.sleep(max(time_s - self.now(), 0.0))
+
+
+def ahead_of_utc(at_s: float) -> float:
+    """Seconds that this machine's local time is ahead of UTC at a moment, summer time and all."""
+    return (datetime.fromtimestamp(at_s).astimezone().utcoffset() or timedelta()).total_seconds()

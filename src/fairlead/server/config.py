@@ -6,7 +6,6 @@ A key is the same everywhere: `port` in a file, `FAIRLEAD_PORT` in the environme
 from __future__ import annotations
 
 import difflib
-import ipaddress
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.model.errors import InputError
+from fairlead.model.hosts import is_loopback
 from fairlead.model.suggest import unknown
 from fairlead.model.units import DURATION_FORM, SIZE_FORM, parse_duration, parse_size_mib
 from fairlead.workload.yaml_text import YamlText
@@ -78,6 +78,7 @@ FLAG = Reading(_flag, "true or false")
 DURATION = Reading(parse_duration, DURATION_FORM)
 BYTES = Reading(_bytes, SIZE_FORM)
 RATE = Reading(_rate, "a number above 0")
+RUN_AS = Reading({"submitter": "submitter", "self": "self"}.__getitem__, "submitter or self")
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,8 @@ class Config:
     allow_public: bool = False
     cluster: str | None = None
     gpus: int | None = None
+    nodes: int = 1
+    run_as: str = "submitter"
     policy: str = "fifo-backfill"
     placer: str = "consolidate"
     store: str | None = None
@@ -145,15 +148,6 @@ class Config:
             )
 
 
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 #: how each is read, and what it does
 _TABLE: Mapping[str, tuple[Reading, str]] = {
     "state_dir": (PATH, "where the store, logs and tokens are kept"),
@@ -166,6 +160,8 @@ _TABLE: Mapping[str, tuple[Reading, str]] = {
     "allow_public": (FLAG, "listen beyond this machine without TLS"),
     "cluster": (TEXT, "what there is to schedule: a shape or a cluster file; what is found, if not"),
     "gpus": (_count(0), "declare so many virtual GPUs here instead of looking for real ones"),
+    "nodes": (_count(1, 10_000), "on so many virtual nodes, each with that many GPUs"),
+    "run_as": (RUN_AS, "who jobs run as where the scheduler runs as root: submitter, or self"),
     "policy": (TEXT, "who runs: NAME[:key=value,...]"),
     "placer": (TEXT, "where: NAME[:key=value,...]"),
     "store": (TEXT, "a path or postgresql://...; fairlead.db in state_dir, if not"),

@@ -37,21 +37,21 @@ def write_trace(trace: Trace, path: str | Path, *, origin_comment: bool = False)
             _write_parquet(trace, path)
         elif path.name.endswith(".csv"):
             with path.open("w", encoding="utf-8", newline="") as file:
-                _write_csv(trace, file, comment)
+                write_csv(trace, file, comment)
         elif path.name.endswith(".csv.gz"):
             with (
                 path.open("wb") as raw,
                 gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed,  # the same bytes each time
                 io.TextIOWrapper(cast(IO[bytes], packed), encoding="utf-8", newline="") as text,
             ):
-                _write_csv(trace, text, comment)
+                write_csv(trace, text, comment)
         else:
             raise InputError("a trace can't be written as this", file=str(path), accepts=_SUFFIXES)
     except OSError as error:
         raise InputError(f"this can't be written: {error.strerror}", file=str(path)) from None
 
 
-def _write_csv(trace: Trace, file: IO[str], comment: str) -> None:
+def write_csv(trace: Trace, file: IO[str], comment: str = "") -> None:
     columns = file_columns(trace)
     file.write(comment)
     csv.writer(file, lineterminator="\n").writerow(columns)

@@ -44,9 +44,7 @@ def fill(disk: Path) -> Path:
     return path
 
 
-def test_a_full_disk_stops_deciding_not_running(
-    path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_stops_deciding_not_running(path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduler, "TRY_AGAIN_S", 0.05)
 
     async def scenario() -> None:
@@ -55,9 +53,13 @@ def test_a_full_disk_stops_deciding_not_running(
             await here.until(lambda: "started" in here.kinds(runs))
             waits = await here.submit(*work(0.1), gpus=8)
             filler = fill(small_disk)
-            with pytest.raises(StoreFull, match=r"no space left.*free some space"):
+
+            async def submit_many() -> None:
                 while True:  # a page that was there already may hold a few more
                     await here.submit("true", gpus=8)
+
+            with pytest.raises(StoreFull, match=r"no space left.*free some space"):
+                await submit_many()
             await asyncio.sleep(1.0)  # the job ends, and that can't be written down
             assert here.job(runs).state == "running"
             assert "no space left" in here.scheduler.trouble

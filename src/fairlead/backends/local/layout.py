@@ -31,7 +31,7 @@ def plan(order: Order, machine: Machine, settings: LocalSettings) -> Doc:
         "workdir": order.workdir or _home(user),
         "umask": settings.umask,
         "user": user,
-        "env": _environment(order, user, settings) | {"FAIRLEAD_TOKEN": token},
+        "env": _environment(order, user, settings) | {"FAIRLEAD_RUN_TOKEN": token},
         "ranks": _ranks(order, machine, settings),
         "log": {"path": _log(order, settings), "limit_bytes": settings.log_limit_bytes, "keep": settings.log_keep},
         "grace_s": order.grace_s,

@@ -157,7 +157,7 @@ def uses_cuda(pid: int) -> bool:
 
 def marked(token: str) -> list[int]:
     """Processes that carry a run's token in their environment, wherever they have gone."""
-    mark = f"FAIRLEAD_TOKEN={token}".encode()
+    mark = f"FAIRLEAD_RUN_TOKEN={token}".encode()
     found = []
     for pid in all_pids():
         try:

@@ -182,19 +182,49 @@ def count_by_state(connection: Connection) -> dict[tuple[str, str], int]:
 
 
 def events_since(
-    connection: Connection, seq: int, limit: int, job: int | None = None, kinds: Sequence[str] = ()
+    connection: Connection,
+    seq: int,
+    limit: int,
+    job: int | None = None,
+    kinds: Sequence[str] = (),
+    user: str | None = None,
+    until: int = _FAR,
 ) -> list[StoredEvent]:
-    columns = (EVENTS.c.kind, EVENTS.c.time_s, EVENTS.c.job_seq, EVENTS.c.run, EVENTS.c.args, EVENTS.c.seq)
+    columns = (EVENTS.c.kind, EVENTS.c.time_s, EVENTS.c.job_seq, EVENTS.c.run, EVENTS.c.args, EVENTS.c.seq, JOBS.c.id)
     since, most = max(min(seq, _FAR), 0), max(min(limit, _MOST_EVENTS), 0)
-    query = select(*columns).where(EVENTS.c.seq > since).order_by(EVENTS.c.seq).limit(most)
+    query = select(*columns).join(JOBS, JOBS.c.seq == EVENTS.c.job_seq, isouter=True).where(EVENTS.c.seq > since)
+    query = query.order_by(EVENTS.c.seq).limit(most)
+    if until < _FAR:
+        query = query.where(EVENTS.c.seq <= until)
     if job is not None:
         query = query.where(EVENTS.c.job_seq == job)
     if kinds:
         query = query.where(EVENTS.c.kind.in_([clean(kind) for kind in kinds]))
+    if user is not None:
+        query = query.where(or_(EVENTS.c.job_seq.is_(None), JOBS.c.user == clean(user)))
     return [
-        StoredEvent(kind, time_s, job_seq, run, json.loads(args), seq)
-        for kind, time_s, job_seq, run, args, seq in connection.execute(query)
+        StoredEvent(kind, time_s, job_seq, run, json.loads(args), seq, job_id)
+        for kind, time_s, job_seq, run, args, seq, job_id in connection.execute(query)
     ]
+
+
+def jobs_with_specs(
+    connection: Connection, after: int, limit: int, since_s: float | None, until_s: float | None
+) -> list[tuple[JobRow, JobSpec]]:
+    """Jobs submitted from `since_s` and before `until_s`, in order of submission, behind the one numbered `after`."""
+    query = select(JOBS.c.spec_seq, *_COLUMNS).where(JOBS.c.seq > after).order_by(JOBS.c.seq).limit(limit)
+    if since_s is not None:
+        query = query.where(JOBS.c.submit_s >= since_s)
+    if until_s is not None:
+        query = query.where(JOBS.c.submit_s < until_s)
+    rows = connection.execute(query).all()
+    if not rows:
+        return []
+    # those of the jobs between the first and the last: the tasks of an array share one that may be older
+    wanted = select(JOBS.c.spec_seq).where(JOBS.c.seq.between(rows[0].seq, rows[-1].seq))
+    documents = connection.execute(select(SPECS.c.seq, SPECS.c.document).where(SPECS.c.seq.in_(wanted)))
+    specs = {seq: job_from_json(document) for seq, document in documents}
+    return [(job_row(values), specs[spec_seq]) for spec_seq, *values in rows]
 
 
 def waited_for(connection: Connection, which: ColumnElement[bool]) -> dict[int, list[Waited]]:

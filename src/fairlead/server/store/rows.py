@@ -37,6 +37,7 @@ class Event:
 @dataclass(frozen=True, slots=True)
 class StoredEvent(Event):
     seq: int = 0
+    job_id: str | None = None  #: what people call the job
 
 
 @dataclass(slots=True)

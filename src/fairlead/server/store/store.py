@@ -143,10 +143,32 @@ class Store:
         with self._database.reading() as connection:
             return read.count_by_state(connection)
 
-    def events(self, since: int = 0, *, limit: int = 1000, kinds: Sequence[str] = ()) -> list[StoredEvent]:
-        """Rows of the journal after `since`. Numbers rise without gaps except where rows were pruned."""
+    def events(
+        self,
+        since: int = 0,
+        *,
+        limit: int = 1000,
+        kinds: Sequence[str] = (),
+        user: str | None = None,
+        until: int = 2**62,
+    ) -> list[StoredEvent]:
+        """Rows of the journal after `since`, and up to `until`. Numbers rise without gaps except where rows were pruned. With a
+        `user`, those of its jobs and those that are of no job."""
         with self._database.reading() as connection:
-            return read.events_since(connection, since, limit, kinds=kinds)
+            return read.events_since(connection, since, limit, kinds=kinds, user=user, until=until)
+
+    def with_specs(
+        self, after: int = 0, *, limit: int = 1000, since_s: float | None = None, until_s: float | None = None
+    ) -> list[tuple[JobRow, JobSpec]]:
+        """Jobs by when they were submitted, with what they are, page by page: `after` is the last one's `seq`."""
+        with self._database.reading() as connection:
+            return read.jobs_with_specs(connection, after, limit, since_s, until_s)
+
+    def last_time_s(self) -> float:
+        """The time of the journal's last row, 0 where there is none: no clock should begin before it."""
+        with self._database.reading() as connection:
+            rows = read.events_since(connection, read_counters(connection).event - 1, 1)
+            return rows[0].time_s if rows else 0.0
 
     def timeline(self, job_id: str, *, since: int = 0, limit: int = 10_000) -> list[StoredEvent]:
         with self._database.reading() as connection:

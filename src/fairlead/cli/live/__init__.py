@@ -1,0 +1,14 @@
+"""The commands that talk to a running scheduler, and `up`, which starts one."""
+
+from __future__ import annotations
+
+import typer
+
+from fairlead.cli.live import control, events, jobs, logs, nodes, policy, submit, tenants, tokens, top, up, whatif
+from fairlead.cli.panels import LIVE
+
+
+def register(app: typer.Typer) -> None:
+    """In the order in which a newcomer needs them."""
+    for module in (up, submit, jobs, logs, control, top, nodes, tenants, policy, whatif, events, tokens):
+        module.register(app, LIVE)

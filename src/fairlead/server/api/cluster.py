@@ -1,0 +1,125 @@
+"""The cluster as a whole: counts, the policy, what another would do, who you are, and how the scheduler itself is."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairlead.model.errors import InputError
+from fairlead.server.api import schemas
+from fairlead.server.api.desk import answer, desk_of, problem_responses, read, require, router, takes, who_asks
+from fairlead.server.api.picture import set_gauges
+from fairlead.server.api.version import VERSION
+from fairlead.server.auth import Act
+from fairlead.server.metrics import CONTENT_TYPE
+
+routes = router("cluster")
+outside = router("scheduler", prefix="")
+
+
+@routes.get("/me", response_model=schemas.Me, summary="Who you are")
+async def me(request: Request) -> Response:
+    who = who_asks(request)
+    return answer({"user": who.user, "role": str(who.role), "tenant": who.tenant})
+
+
+@routes.get("/cluster", response_model=schemas.Cluster, summary="Counts of everything")
+async def cluster(request: Request) -> Response:
+    desk, _ = desk_of(request), require(request, Act.SEE_CLUSTER)
+    picture, scheduler = await desk.pictures.now(), desk.scheduler
+    out = set(scheduler.drained())
+    return answer(
+        {
+            "gpus": scheduler.spec.gpus,
+            "gpus_used": picture.used_milli / 1000,
+            "nodes": len(scheduler.spec.nodes),
+            "nodes_up": sum(node.name not in out for node in scheduler.spec.nodes),
+            "jobs": picture.by_state(),
+            "tenants": picture.by_tenant(),
+            "policy": scheduler.policy,
+            "placer": scheduler.placer,
+            "version": VERSION,
+            "started_s": scheduler.started_s,
+            "now_s": desk.clock(),
+            "last_event": scheduler.last_event,
+            "trouble": scheduler.trouble,
+        }
+    )
+
+
+@routes.get("/policy", response_model=schemas.PolicyOut, summary="Who runs, and where")
+async def policy(request: Request) -> Response:
+    desk, _ = desk_of(request), require(request, Act.SEE_CLUSTER)
+    return answer({"policy": desk.scheduler.policy, "placer": desk.scheduler.placer})
+
+
+@routes.put(
+    "/policy",
+    response_model=schemas.PolicyOut,
+    summary="Change the policy or the placer",
+    openapi_extra=takes(
+        schemas.PolicyBody, examples={"both": {"policy": "srtf", "placer": "consolidate"}, "one": {"policy": "las"}}
+    ),
+)
+async def set_policy(request: Request) -> Response:
+    """No job is lost, and none is stopped by this alone."""
+    desk, who = desk_of(request), require(request, Act.CHANGE_POLICY)
+    body = await read(request, schemas.PolicyBody)
+    for field, value in (("policy", body.policy), ("placer", body.placer)):
+        # an admin's token runs jobs, not code in the scheduler itself
+        if value is not None and (".py" in value.partition(":")[0] or "/" in value.partition(":")[0]):
+            raise InputError(
+                "what is in a file is named where the scheduler is started", column=field, value=value, accepts="a name"
+            )
+    if body.policy is not None or body.placer is not None:
+        await desk.scheduler.set_policy(body.policy, body.placer, who.user)
+    return answer({"policy": desk.scheduler.policy, "placer": desk.scheduler.placer})
+
+
+@routes.post(
+    "/whatif",
+    response_model=schemas.WhatIfRows,
+    summary="What would happen under another policy, or with more nodes",
+    openapi_extra=takes(
+        schemas.WhatIf, examples={"a policy": {"policies": ["srtf", "las"]}, "two more nodes": {"add_nodes": "2x8"}}
+    ),
+)
+async def whatif(request: Request) -> Response:
+    """The jobs at hand run on in the simulator, once as things are (the first row) and once for each choice."""
+    desk, _ = desk_of(request), require(request, Act.ASK_TWIN)
+    body = await read(request, schemas.WhatIf)
+    return answer({"rows": await desk.foresight.compared(body.policies, body.placer, body.add_nodes)})
+
+
+@outside.get(
+    "/metrics",
+    response_class=Response,
+    summary="Metrics for Prometheus",
+    responses={200: {"description": "Prometheus's text", "content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+async def metrics(request: Request) -> Response:
+    desk, _ = desk_of(request), require(request, Act.SEE_METRICS)
+    picture = await desk.pictures.now()
+
+    def told() -> bytes:
+        set_gauges(desk.metrics, picture, desk.scheduler, VERSION)
+        return desk.metrics.exposition()
+
+    return Response(await asyncio.to_thread(told), media_type=CONTENT_TYPE)
+
+
+@outside.get(
+    "/healthz",
+    response_model=schemas.Health,
+    summary="Whether the scheduler can do its work",
+    openapi_extra={"security": []},
+    responses={
+        **problem_responses(429),
+        503: {"model": schemas.Health, "description": "Nothing can be decided now"},
+    },
+)
+async def healthz(request: Request) -> Response:
+    trouble = desk_of(request).scheduler.trouble
+    return answer({"status": "trouble" if trouble else "ok", "trouble": trouble}, 503 if trouble else 200)

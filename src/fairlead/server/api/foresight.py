@@ -1,0 +1,97 @@
+"""The twin, asked for many: it looks ahead in a thread, once at a time, and what it saw is kept for a moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fairlead.model.errors import InputError
+from fairlead.model.job import JobSpec
+from fairlead.runtime import twin
+from fairlead.runtime.planning import IllegalPlan
+from fairlead.server.api import schemas
+from fairlead.server.api.fresh import Fresh
+from fairlead.server.clock import ahead_of_utc
+from fairlead.server.jobs import FINAL, asked
+from fairlead.server.store import JobRow
+
+if TYPE_CHECKING:
+    from fairlead.server.scheduler import Scheduler
+
+Times = Mapping[str, tuple[float | None, float | None]]  #: when each job is expected to start and to finish
+_ANOTHER = "?"  #: the id of a job that is not there, among those that are
+_UNSEEN = (None, None)
+
+
+@dataclass
+class _Seen:
+    moment: twin.Moment
+    times: Times
+    told: dict[str, twin.Explanation] = field(default_factory=dict)
+
+
+class Foresight:
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._turn = asyncio.Lock()  #: however many ask, the twin has one core of the machine
+        self._fresh = Fresh(self._look, lambda: scheduler.last_event, 1.0, 10.0)
+
+    async def _look(self) -> _Seen:
+        moment = self._scheduler.moment()
+        async with self._turn:
+            return _Seen(moment, await asyncio.to_thread(_times, moment))
+
+    async def times(self) -> Times:
+        return (await self._fresh.get()).times
+
+    async def of_another(self, spec: JobSpec, tenant: str) -> tuple[float | None, float | None]:
+        """When a job would start and finish that were submitted now."""
+        moment = (await self._fresh.get()).moment
+        with_it = moment.with_job(asked(spec, _ANOTHER, tenant, moment.now))
+        async with self._turn:
+            times = await asyncio.to_thread(_times, with_it)
+        return times.get(_ANOTHER, _UNSEEN)
+
+    async def explained(self, row: JobRow, may_see: Callable[[str], bool]) -> dict[str, Any]:
+        """What is known of the job; where it waits for GPUs, what the twin says of it. Of other jobs only those that whoever
+        asks may see."""
+        found: dict[str, Any] = dict.fromkeys(schemas.ExplainOut.model_fields)
+        found |= {"job": row.id, "state": row.state, "reason": row.reason, "message": row.message, "note": ""}
+        found |= {"ahead": [], "waits_for": [], "nodes": list(row.nodes)}
+        if row.state in FINAL:
+            return found
+        seen = await self._fresh.get()
+        if row.id not in seen.times:  # it waits for other jobs, or came a moment ago
+            return found
+        told = seen.told.get(row.id)
+        if told is None:
+            async with self._turn:
+                told = await asyncio.to_thread(twin.explain, seen.moment, row.id, ahead_of_utc=ahead_of_utc)
+            seen.told[row.id] = told
+        said = told.to_json()
+        for name in ("ahead", "waits_for"):
+            said[name] = [job for job in said[name] if may_see(job)]
+        reason = said.pop("reason").replace("_", "-")
+        found |= {name: value for name, value in said.items() if name in found}
+        return found | {"reason": row.reason if reason == "none" else reason}
+
+    async def compared(
+        self, policies: Sequence[str], placer: str | None, add_nodes: str | None
+    ) -> list[dict[str, Any]]:
+        """What is in force now first, then each choice."""
+        wanted: Sequence[str | None] = policies or ([None] if placer or add_nodes else [])
+        choices = [twin.Choice(policy, placer, add_nodes or "") for policy in wanted]
+        moment = (await self._fresh.get()).moment
+        async with self._turn:
+            rows = await asyncio.to_thread(twin.whatif, moment, choices)
+        return [row.to_json() for row in rows]
+
+
+def _times(moment: twin.Moment) -> Times:
+    try:
+        expected = twin.forecast(moment).expected
+    except (InputError, IllegalPlan):  # a policy that can't be run ahead from here: nothing is known of anybody
+        return {job.id: _UNSEEN for job, _ in moment.jobs}
+    return {one.job: (one.start_s, one.finish_s) for one in expected.values()}

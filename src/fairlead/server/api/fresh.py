@@ -1,0 +1,41 @@
+"""Answers that many people ask for at once, worked out once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from time import perf_counter
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Fresh(Generic[T]):
+    """What `make` says, as long as it is fresh: for `age_s` whatever happens, for `most_s` while nothing happens. `number` is
+    the journal's last row."""
+
+    def __init__(
+        self, make: Callable[[], Awaitable[T]], number: Callable[[], int], age_s: float, most_s: float
+    ) -> None:
+        self._make, self._number = make, number
+        self._age_s, self._most_s = age_s, most_s
+        self._turn = asyncio.Lock()
+        self._kept: tuple[T, int, float] | None = None
+
+    async def get(self) -> T:
+        """Whoever comes while it is made waits for that; nobody makes it twice."""
+        kept = self._fresh()
+        if kept is None:
+            async with self._turn:
+                kept = self._fresh()
+                if kept is None:
+                    number = self._number()
+                    self._kept = kept = (await self._make(), number, perf_counter())
+        return kept[0]
+
+    def _fresh(self) -> tuple[T, int, float] | None:
+        if self._kept is None:
+            return None
+        _, number, made = self._kept
+        most_s = self._most_s if number == self._number() else self._age_s
+        return self._kept if perf_counter() - made < most_s else None

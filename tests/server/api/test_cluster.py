@@ -1,0 +1,179 @@
+"""Nodes, tenants, the policy, what if, counts, metrics and tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from .service import Service, wait_for
+
+
+@pytest.fixture
+def running(live: Service) -> Any:
+    """A job of ann's on three GPUs."""
+    job = live.submit(resources={"gpus": 3}, name="runs")
+    live.until("ann", job, "running")
+    yield job
+    live.ask("ann", "POST", f"/v1/jobs/{job}/cancel")
+    live.until("ann", job, "cancelled")
+
+
+def test_who_you_are(live: Service) -> None:
+    assert live.ask("ann", "GET", "/v1/me").json() == {"user": "ann", "role": "user", "tenant": "vision"}
+
+
+def test_nodes_and_who_is_on_them(live: Service, running: str) -> None:
+    found = wait_for(lambda: [n for n in live.ask("ada", "GET", "/v1/nodes").json()["nodes"] if n["jobs"] == [running]])
+    (node,) = found
+    assert (node["gpus"], node["gpus_used"], node["running"], node["state"]) == (4, 3.0, 1, "up")
+
+
+def test_a_node_is_drained_and_used_again(live: Service) -> None:
+    def node() -> Any:
+        return next(n for n in live.ask("ann", "GET", "/v1/nodes").json()["nodes"] if n["name"] == "node-0")
+
+    done = live.ask("ada", "POST", "/v1/nodes/node-0/drain", json={"reason": "a fan is broken"})
+    assert done.json() == {"name": "node-0", "state": "drained"}
+    now = node()
+    assert (now["state"], now["drained_by"], now["drain_reason"]) == ("drained", "ada", "a fan is broken")
+    assert now["drained_s"] <= live.scheduler.now()
+    assert live.ask("ada", "GET", "/v1/cluster").json()["nodes_up"] == 1
+    assert live.ask("ada", "POST", "/v1/nodes/node-0/undrain").json()["state"] == "up"
+    assert (node()["state"], node()["drained_s"]) == ("up", None)
+    missed = live.ask("ada", "POST", "/v1/nodes/nod-0/drain")
+    assert (missed.status_code, "did you mean 'node-0'?" in missed.json()["detail"]) == (404, True)
+
+
+def test_tenants_are_added_changed_and_removed(live: Service, running: str) -> None:
+    put = live.ask("ada", "PUT", "/v1/tenants/vision", json={"quota_gpus": 6, "weight": 2.5})
+    assert put.json() == {"name": "vision", "quota_gpus": 6, "weight": 2.5}
+
+    def vision() -> Any:
+        rows = live.ask("ann", "GET", "/v1/tenants").json()["tenants"]
+        return next((row for row in rows if row["name"] == "vision" and row["quota_gpus"] == 6), None)
+
+    row = wait_for(vision)
+    assert (row["weight"], row["gpus_used"], row["jobs"]["running"]) == (2.5, 3.0, 1)
+    over = live.ask("ann", "POST", "/v1/jobs", json={"run": "true", "resources": {"gpus": 7}})
+    assert (over.status_code, over.json()["accepts"][:10]) == (422, "6 or fewer")
+    assert live.ask("ada", "DELETE", "/v1/tenants/vision").status_code == 204
+    again = live.ask("ada", "DELETE", "/v1/tenants/vision")
+    assert (again.status_code, again.json()["field"]) == (404, "name")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/v1/tenants/x", {"quota_gpu": 1}, "quota_gpu"),
+        ("/v1/tenants/x", {"quota_gpus": -1}, "quota_gpus"),
+        ("/v1/tenants/x", {"quota_gpus": "8"}, "quota_gpus"),
+        ("/v1/tenants/x", {"weight": 0}, "weight"),
+        ("/v1/tenants/" + "x" * 201, {}, "name"),
+        ("/v1/tenants/a%0ab", {}, "name"),
+        ("/v1/policy", {"polic": "fifo"}, "polic"),
+        ("/v1/policy", {"policy": 3}, "policy"),
+        ("/v1/policy", {"policy": "/tmp/mine.py:key=1"}, "policy"),
+        ("/v1/policy", {"placer": "mine.py"}, "placer"),
+    ],
+)
+def test_what_can_not_be_put(live: Service, path: str, body: dict[str, object], field: str) -> None:
+    answer = live.ask("ada", "PUT", path, json=body)
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
+
+
+def test_the_policy_changes_while_jobs_run(live: Service, running: str) -> None:
+    before = live.ask("vic", "GET", "/v1/policy").json()
+    assert live.ask("ada", "PUT", "/v1/policy", json={"policy": "srtf"}).json() == {**before, "policy": "srtf"}
+    assert live.ask("ann", "GET", f"/v1/jobs/{running}").json()["state"] == "running"
+    wrong = live.ask("ada", "PUT", "/v1/policy", json={"policy": "srft"})
+    assert (wrong.status_code, "did you mean 'srtf'?" in wrong.json()["detail"]) == (422, True)
+    assert live.ask("ada", "PUT", "/v1/policy", json={}).json()["policy"] == "srtf"
+    assert live.ask("ada", "PUT", "/v1/policy", json=before).json() == before
+
+
+def test_what_another_policy_or_more_nodes_would_do(live: Service, running: str) -> None:
+    asked = {"policies": ["srtf", "las"], "add_nodes": "1x4"}
+    rows = live.ask("ann", "POST", "/v1/whatif", json=asked).json()["rows"]
+    assert [row["policy"] for row in rows][1:] == ["srtf", "las"]
+    assert [row["add_nodes"] for row in rows] == ["", "1x4", "1x4"]
+    assert len(live.ask("ann", "POST", "/v1/whatif", json={}).json()["rows"]) == 1
+    many = live.ask("ann", "POST", "/v1/whatif", json={"policies": ["fifo"] * 21})
+    assert (many.status_code, many.json()["field"]) == (422, "policies")
+
+
+def test_counts_of_everything(live: Service, running: str) -> None:
+    now = wait_for(lambda: (c := live.ask("vic", "GET", "/v1/cluster").json())["gpus_used"] == 3 and c)
+    assert (now["gpus"], now["nodes"], now["nodes_up"], now["trouble"]) == (8, 2, 2, "")
+    assert now["jobs"]["running"] == now["tenants"]["vision"]["running"] == 1
+    assert (now["policy"], now["placer"]) == ("fifo-backfill", "consolidate")
+    assert now["started_s"] < now["now_s"]
+    assert now["last_event"] > 0
+
+
+def test_metrics_are_for_prometheus(live: Service, running: str) -> None:
+    waiting = live.submit("bob", resources={"gpus": 8})
+
+    def samples() -> dict[str, float]:
+        answer = live.ask("vic", "GET", "/metrics")
+        assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+        return {
+            " ".join([one.name, *(f"{key}={one.labels[key]}" for key in sorted(one.labels))]): one.value
+            for family in text_string_to_metric_families(answer.text)
+            for one in family.samples
+        }
+
+    found = wait_for(lambda: (s := samples()).get("fairlead_pending_workloads status=active tenant=speech") == 1 and s)
+    assert found["fairlead_admitted_active_workloads tenant=vision"] == 1
+    assert found["fairlead_tenant_resource_reservation resource=gpu tenant=vision"] == 3
+    assert found["fairlead_http_requests_total code=201 method=POST route=/v1/jobs"] >= 1
+    # a path would be a row for each job
+    assert "fairlead_http_requests_total code=200 method=GET route=/v1/jobs/{job_id}" in found
+    assert not [name for name in found if f"route=/v1/jobs/{running}" in name]
+    live.ask("bob", "POST", f"/v1/jobs/{waiting}/cancel")
+
+
+def test_tokens_are_made_listed_and_revoked(live: Service) -> None:
+    made = live.ask("ann", "POST", "/v1/tokens", json={"label": "nightly", "expires": "90d"})
+    assert made.status_code == 201
+    token = made.json()
+    assert (token["user"], token["role"], token["label"]) == ("ann", "user", "nightly")
+    assert token["expires_s"] == pytest.approx(token["created_s"] + 90 * 86400)
+    asked = live.ask(None, "GET", "/v1/me", headers={"Authorization": f"Bearer {token['token']}"})
+    assert asked.json()["user"] == "ann"
+    listed = live.ask("ann", "GET", "/v1/tokens")
+    assert token["id"] in {row["id"] for row in listed.json()["tokens"]}
+    assert token["token"] not in listed.text
+    assert "hash" not in listed.text
+    assert live.ask("bob", "DELETE", f"/v1/tokens/{token['id']}").status_code == 404
+    assert live.ask("ann", "DELETE", f"/v1/tokens/{token['id']}").status_code == 200
+    assert live.ask("ann", "DELETE", "/v1/tokens/nope").status_code == 404
+
+
+def test_an_admin_adds_a_user_with_its_first_token(live: Service) -> None:
+    body = {"user": "cleo", "role": "user"}
+    unknown = live.ask("ada", "POST", "/v1/tokens", json=body)
+    assert (unknown.status_code, unknown.json()["field"]) == (422, "user")
+    made = live.ask("ada", "POST", "/v1/tokens", json={**body, "tenant": "speech"}).json()
+    asked = live.ask(None, "GET", "/v1/me", headers={"Authorization": f"Bearer {made['token']}"})
+    assert asked.json() == {"user": "cleo", "role": "user", "tenant": "speech"}
+    moved = live.ask("ada", "POST", "/v1/tokens", json={**body, "tenant": "vision"})
+    assert (moved.status_code, moved.json()["field"]) == (422, "tenant")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"role": "root"}, "role"),
+        ({"expires": "soon"}, "expires"),
+        ({"expires": -1}, "expires"),
+        ({"expires": True}, "expires"),
+        ({"lable": "x"}, "lable"),
+        ({"label": "two\nlines"}, "label"),
+        ({"user": " "}, "user"),
+    ],
+)
+def test_tokens_that_can_not_be(live: Service, body: dict[str, object], field: str) -> None:
+    answer = live.ask("ada", "POST", "/v1/tokens", json=body)
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
