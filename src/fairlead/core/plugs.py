@@ -35,6 +35,7 @@ from fairlead.policy.base import (
     COMMON_PARAMETERS,
     CompiledPlanner,
     History,
+    Memo,
     Planner,
     Policy,
     QueuePolicy,
@@ -154,6 +155,18 @@ class Plugged:
     @property
     def uses_utilization(self) -> bool:
         return find_placer(parse_choice(self.placer).name).needs_utilization
+
+    def take_over(self, state: State, now: float, memos: Mapping[int, Memo]) -> Desk:
+        """A desk for a state in which jobs wait and run already."""
+        if isinstance(self.planner, CompiledPlanner):
+            return self.planner.take_over(View(state, now), memos)
+        return self.desk(state)
+
+    def recall(self, state: State, now: float, desk: Desk) -> Mapping[int, Memo]:
+        """What the planner knows of jobs beyond where they stand."""
+        if isinstance(self.planner, CompiledPlanner):
+            return self.planner.recall(View(state, now), desk)
+        return {}
 
     def desk(self, state: State) -> Desk:
         if isinstance(self.planner, CompiledPlanner):

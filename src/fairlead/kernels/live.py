@@ -49,7 +49,7 @@ from fairlead.kernels.moves import (
 )
 from fairlead.kernels.nodes import set_up
 from fairlead.kernels.ranks import enter_class_called, leave_class_called, unlist_running
-from fairlead.kernels.rows import NODE_DOWN_ROW, NODE_UP_ROW, write_row
+from fairlead.kernels.rows import ADMIT_ROW, NODE_DOWN_ROW, NODE_UP_ROW, WITHDRAW_ROW, write_row
 from fairlead.kernels.twins import be_itself
 
 #: take a job out of the queue or off its GPUs; let in one that is out; its run was lost, it waits again; let in all that
@@ -57,7 +57,8 @@ from fairlead.kernels.twins import be_itself
 WITHDRAW, ADMIT, REQUEUE, ADMIT_ALL = 0, 1, 2, 3
 #: a node takes no more jobs, or takes them again; those that run there run on
 CLOSE, OPEN = 4, 5
-#: jobs that wait and have a K_ALLOC run already, since their J_SINCE, on the ids that stand there in the log
+#: jobs that wait and have a K_ALLOC run already, since their J_SINCE, on the ids that stand there in the log; before these
+#: stands the class that each runs as
 ADOPT_ALL = 6
 
 
@@ -104,9 +105,12 @@ def intervene(
 ) -> int:  # fmt: skip
     f = Plug(p, pp, key, level, drift, wake, resets, group, place)
     if what == WITHDRAW:
+        if j.ints[K_STATE, i] == WAITING or j.ints[K_STATE, i] == RUNNING:
+            write_row(log, q, now, WITHDRAW_ROW, i, 0)
         withdraw(c, j, q, log, i, now)
     elif what == ADMIT:
         admit(c, j, q, i, now, f)
+        write_row(log, q, now, ADMIT_ROW, i, 0)
     elif what == REQUEUE:
         kill(c, j, q, log, i, node, now, f)
     elif what == CLOSE and c.node[N_UP, node] != 0:
@@ -124,5 +128,5 @@ def intervene(
         for i in range(q.counter[G_NEXT]):
             at = int64(j.ints[K_ALLOC, i])
             if j.ints[K_STATE, i] == WAITING and at > 0:
-                start_on(c, j, q, log, i, int64(j.ints[K_CLASS, i]), log.gpu_ids, at, j.floats[J_SINCE, i], f)
+                start_on(c, j, q, log, i, int64(log.gpu_ids[at - 1]), log.gpu_ids, at, j.floats[J_SINCE, i], f)
     return 0

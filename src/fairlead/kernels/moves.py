@@ -464,7 +464,8 @@ def kill(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, n: int, now: float, f:
     if q.counter[R_PREEMPTS] != 0:
         leave_lane(q, j, i)
         free_row(j, q, i)
-    unlist_running(j, q, i)
+    if q.counter[R_LISTED] != 0:
+        unlist_running(j, q, i)
     drop_timer(j, q, i)
     settle(j, q, i, now)
     lose_work(c, j, q, i)

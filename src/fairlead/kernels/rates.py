@@ -138,5 +138,6 @@ def rerate_neighbours(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: floa
             j.floats[J_RAN, v] += dt
             j.floats[J_SINCE, v] = now
         j.floats[J_RATE, v] = rate
-        outdate(j, q, v, K_STAMP)
+        if q.counter[R_LIVE] == 0:  # live, what was reported of it still holds
+            outdate(j, q, v, K_STAMP)
         set_due(j, q, v)

@@ -20,3 +20,5 @@ class EventKind(IntEnum):
     #: a start on something else than the job asked for; arg as for START, and the two entries of gpu_ids before it are
     #: how many GPUs it got and the milli-GPUs of each
     START_AS = 10
+    WITHDRAW = 11  #: live only: taken out of the queue or off its GPUs by somebody; arg = 0
+    ADMIT = 12  #: live only: let in again; arg = 0

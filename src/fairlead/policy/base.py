@@ -15,6 +15,7 @@ from fairlead.kernels.columns import (
     Desk,
 )
 from fairlead.kernels.desk import empty_desk
+from fairlead.model.event import EventKind
 from fairlead.model.plan import Plan
 from fairlead.model.reason import Reason
 from fairlead.policy.forecast import Labels
@@ -22,6 +23,13 @@ from fairlead.state.view import View
 
 #: when a key can change: never, only while its job runs, or at any time
 Changes = Literal["never", "running", "always"]
+
+#: what a planner has noted of a job, for itself
+Memo = tuple[float, ...]
+#: in place of a job: what it has noted that is of no single one
+BESIDE = -1
+#: rows of the log that a planner causes itself, or that are of jobs it never sees
+OWN_DOING = (EventKind.START, EventKind.START_AS, EventKind.SUSPEND, EventKind.REFUSE)
 
 #: every queue policy takes these beside its own
 COMMON_PARAMETERS = ("strict", "preempt", "quantum")
@@ -86,6 +94,9 @@ class AnyPlanner:
     own_quotas: ClassVar[bool] = False  #: it sees to tenants' quotas itself, and may go beyond them
     packs: bool = False  #: it may put jobs on half of a GPU (SHARE, C_HALF)
     resizes: bool = False  #: it may give elastic jobs another number of GPUs (RESIZE, C_OTHER)
+    #: it can begin with jobs that run already, which somebody else has started. Live it must: a core is built anew after a
+    #: restart, for jobs of another kind, when the policy changes, and to look ahead
+    takes_over: ClassVar[bool]
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = dict(values)
@@ -101,8 +112,12 @@ class AnyPlanner:
 
 
 class Planner(AnyPlanner):
-    """A policy that is asked for a whole plan. It sees a read-only view and returns data; the core applies it."""
+    """A policy that is asked for a whole plan. It sees a read-only view and returns data; the core applies it.
 
+    One that keeps notes of what it has done, and is lost where jobs run that are not in them, says `takes_over = False`.
+    """
+
+    takes_over = True
     #: wake every so many seconds while a job waits or runs, 0: at events only
     every_s: ClassVar[float] = 0.0
 
@@ -118,8 +133,13 @@ class CompiledPlanner(AnyPlanner):
     wants to be asked again if nothing happens before, inf for not at all, AGAIN for at once. It is asked at every instant at
     which something happens. It must not change the state: the core carries the plan out, and refuses what is illegal as it
     does for any planner. What happened since it was last asked it reads off the log, and arrivals off G_NEXT.
+
+    One that `takes_over` can make its tables for a state in which jobs wait and run already. What the tables must say of
+    them follows from the state; the rest `recall` notes per job (and under BESIDE), as numbers, for `take_over` in the next
+    core to find. That may be missing, as after a restart: then it is as if the planner saw the job for the first time.
     """
 
+    takes_over = False
     plan: ClassVar[Any]
 
     @classmethod
@@ -129,6 +149,15 @@ class CompiledPlanner(AnyPlanner):
     def desk(self, view: View) -> Desk:
         """Its tables, before anything has happened."""
         return empty_desk(view.jobs_in_all, view.cluster.gpus)
+
+    def take_over(self, view: View, memos: Mapping[int, Memo]) -> Desk:
+        """Its tables for the state as it stands, with what was recalled of some of the jobs. The rows that are in the log
+        by now are part of that state, not news."""
+        return self.desk(view)
+
+    def recall(self, view: View, desk: Desk) -> Mapping[int, Memo]:
+        """What it knows of jobs that can't be told from where they stand."""
+        return {}
 
 
 Policy = type[QueuePolicy] | type[Planner] | type[CompiledPlanner]

@@ -49,9 +49,10 @@ def parts_for(traits: Traits, nodes_fail: bool) -> tuple[Callable[..., int], ...
 class Core:
     """A state, what is plugged into it, and the compiled loop that runs them."""
 
-    def __init__(self, state: State, plugged: Plugged) -> None:
+    def __init__(self, state: State, plugged: Plugged, desk: Desk | None = None) -> None:
+        """`desk`: where the run does not begin here, and so not with an empty one."""
         self.state, self.plugged = state, plugged
-        self.desk = plugged.desk(state)
+        self.desk = plugged.desk(state) if desk is None else desk
         self._run_on = compiled_loop()
         self._seldom = parts_for(plugged.traits, bool(state.counter[R_NODES_FAIL]))
 

@@ -12,22 +12,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from operator import attrgetter
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairlead.core.feasible import judge_classes
-from fairlead.core.plugs import Plugged, parse_choice, plug_in
-from fairlead.kernels import parts
+from fairlead.core.plugs import parse_choice
 from fairlead.kernels.columns import (
     C_REASON,
+    C_SHAPE,
     COMPILED_PLANNER,
     ENDED,
     G_EVENTS,
-    G_IDS,
     G_LIVE,
-    G_NEXT,
     G_ROWS,
     G_WAITING,
     GIVEN_UP,
@@ -39,12 +35,13 @@ from fairlead.kernels.columns import (
     J_HELD,
     J_RAN,
     J_SINCE,
-    K_ALLOC,
     K_CLASS,
+    K_LEAST,
+    K_MOST,
     K_OWN,
     K_PREEMPTS,
     K_PRIORITY,
-    K_RESUMES,
+    K_PROFILE,
     K_STAMP,
     K_STARTS,
     K_STATE,
@@ -52,32 +49,28 @@ from fairlead.kernels.columns import (
     PENDING,
     Q_NOW,
     Q_QUANTUM,
-    Q_RANKS_AT,
     Q_WAKE,
-    R_LIVE,
+    R_PLANNED,
     R_PREEMPTS,
     RUNNING,
+    S_MILLI,
     T_AT,
     T_USE,
     WAITING,
     WITHDRAWN,
 )
 from fairlead.kernels.events import END, WAKE_UP, code_of, push_event
-from fairlead.kernels.live import ADMIT, ADMIT_ALL, ADOPT_ALL, CLOSE, OPEN, REQUEUE, WITHDRAW
+from fairlead.kernels.live import ADMIT, CLOSE, OPEN, REQUEUE, WITHDRAW
 from fairlead.model.cluster import ClusterSpec, TenantSpec
-from fairlead.model.errors import InputError
 from fairlead.model.event import EventKind
 from fairlead.model.reason import Reason
-from fairlead.policy.base import History
-from fairlead.runtime.driver import Core
-from fairlead.runtime.live_jobs import UNKNOWN_S, LiveJob, Standing, Status, job_columns, sort_into_kinds
-from fairlead.state.rules import Options, Rates
-from fairlead.state.state import new_state
+from fairlead.policy.base import BESIDE
+from fairlead.runtime.live_build import Setting, build, intervene
+from fairlead.runtime.live_jobs import UNKNOWN_S, LiveJob, Memo, NoProfiles, Profiles, Standing, Status
+from fairlead.state.rules import Options
 
 #: rows of the log after which a core is built anew, so that a scheduler that runs for months stays small
 MOST_ROWS = 500_000
-_LEAST_ROOM = 256
-_columns_of = attrgetter(*(field.name for field in fields(Standing)))
 _STATUS = {PENDING: Status.NEW, WAITING: Status.WAITING, RUNNING: Status.RUNNING, WITHDRAWN: Status.HELD}
 
 
@@ -93,20 +86,17 @@ class Decision:
     reason: Reason = Reason.NONE
 
 
-def plug(policy: str, placer: str, spec: ClusterSpec, jobs: Sequence[LiveJob]) -> Plugged:
-    """A policy and a placer for a live run. What policies learn from history is what is known of the jobs at hand."""
-    gpus = np.array([job.gpus for job in jobs] or [1], np.float64)
-    durations = np.array([UNKNOWN_S if job.duration_s is None else job.duration_s for job in jobs] or [1.0])
-    plugged = plug_in(parse_choice(policy), parse_choice(placer), History(gpus=gpus, duration_s=durations), spec)
-    if plugged.traits.planned == COMPILED_PLANNER:
-        # its tables know only what it has started itself
-        raise InputError("this policy can't take over running jobs yet", value=policy, accepts="a queue policy")
-    return plugged
-
-
 def judge(spec: ClusterSpec, policy: str, placer: str, job: LiveJob) -> Reason:
     """Why a job like this can never run here, NONE if it can."""
     return LiveCore(spec, policy, placer, jobs=[(job, Standing())], live=False).refused(job.id)
+
+
+def _tenants_of(spec: ClusterSpec, jobs: Sequence[LiveJob], used: Mapping[str, tuple[float, float]]) -> list[str]:
+    """Those that the cluster names, those that have jobs, and those whose use is not forgotten yet."""
+    spent = (name for name, (use, _) in used.items() if use > 0)
+    names = list(dict.fromkeys([*spec.tenants, *spent, *(job.tenant for job in jobs)]))
+    owners = [] if spec.cells is None else list(spec.cells.virtual)
+    return names or owners[:1] or [""]
 
 
 class LiveCore:
@@ -121,105 +111,65 @@ class LiveCore:
         used: Mapping[str, tuple[float, float]] | None = None,
         options: Options | None = None,
         now: float = 0.0,
+        profiles: Profiles | None = None,
+        memo: Memo | None = None,
         live: bool = True,
     ) -> None:
         """Jobs in order of submission; `down`: nodes that are not to be used; `used`: tenants'
-        decayed GPU-seconds, and as of when."""
-        self.spec, self.policy, self.placer = spec, policy, placer
+        decayed GPU-seconds, and as of when; `profiles`: how fast jobs run where, and what they use of a GPU; `memo`: what
+        another core has noted for this one, beside what is in the jobs' standings."""
         self.options = options or Options()
-        self._live = live
+        self._setting = Setting(spec, policy, placer, self.options, profiles or NoProfiles(), live)
         self._down = set(down)
         self._ending: set[str] = set()  #: told of, and not handled yet
-        self._early: list[Decision] = []  #: decided before the step that will return it
-        self._build(list(jobs), now, used or {})
+        self._early: list[Decision] = []  #: decided between two steps
+        #: who waits, but not in the core's queues, where it would be in others' way: under this policy it can never run
+        self._aside: set[str] = set()
+        self._build(self._setting, list(jobs), now, used or {}, memo)
+
+    @property
+    def spec(self) -> ClusterSpec:
+        return self._setting.spec
+
+    @property
+    def policy(self) -> str:
+        return self._setting.policy
+
+    @property
+    def placer(self) -> str:
+        return self._setting.placer
 
     # -- building ---------------------------------------------------------------------------------------------------------
 
     def _build(
-        self, entries: list[tuple[LiveJob, Standing]], now: float, used: Mapping[str, tuple[float, float]]
+        self,
+        setting: Setting,
+        entries: list[tuple[LiveJob, Standing]],
+        now: float,
+        used: Mapping[str, tuple[float, float]],
+        memo: Memo | None,
     ) -> None:
-        self._jobs = [job for job, _ in entries]
-        self._index = {job.id: i for i, job in enumerate(self._jobs)}
-        self._tenants = list(dict.fromkeys([*self.spec.tenants, *used, *(job.tenant for job in self._jobs)])) or [""]
-        plugged = plug(self.policy, self.placer, self.spec, self._jobs)
-        room = len(entries) if not self._live else max(_LEAST_ROOM, 2 * len(entries))
-        kinds, kind_of = sort_into_kinds(self._jobs)
-        columns = job_columns(self._jobs, self.spec, self._tenants, max(room, 1), (kinds, kind_of))
-        if plugged.uses_estimates:
-            columns = replace(columns, estimate_s=columns.duration_s.copy())
-        state = new_state(self.spec, columns, plugged.traits, self.options, Rates())
-        state.log.gpu_ids[:] = 0  # a job that was suspended before has no place in this log
-        judge_classes(state, plugged)
-        self.core = Core(state, plugged)
-        first = np.unique(kind_of, return_index=True)[1]
-        self._kinds = dict(zip(kinds, state.jobs.ints[K_CLASS, first].tolist(), strict=True))
-        state.counter[R_LIVE], state.counter[G_LIVE] = self._live, len(entries)
-        state.counter[G_NEXT] = sum(at.status != Status.NEW for _, at in entries)  # these are the last
-        # with a quantum, ranks are those of its last tick: the first pass takes them anew
-        state.queue.limit[Q_NOW], state.queue.limit[Q_RANKS_AT] = now, -1.0 if plugged.traits.quantum else now
-        state.queue.limit[Q_WAKE] = math.inf
-        for t, name in enumerate(self._tenants):
-            state.queue.tenants[[T_USE, T_AT], t] = used.get(name, (0.0, now))
-        self._place(entries, now)
-        for node in sorted(self._down):
-            self._intervene(CLOSE, 0, now, node)
-        self._seen = int(state.counter[G_ROWS])
-        if not self._live:
-            self._seen = 0
+        """Raises InputError, with nothing changed, where the policy can't do with these jobs."""
+        jobs = [job for job, _ in entries]
+        tenants = _tenants_of(setting.spec, jobs, used)
+        core, kinds = build(setting, entries, now, tenants=tenants, used=used, down=self._down, memo=memo)
+        self._setting, self._jobs, self._tenants = setting, jobs, tenants
+        self.core, self._kinds = core, kinds
+        self._index = {job.id: i for i, job in enumerate(jobs)}
+        self._aside = set()
+        if core.state.queue.classes[C_REASON].any():
+            self._aside = {job.id for job, at in entries if at.status == Status.WAITING and self.refused(job.id)}
+        self._seen = int(core.state.counter[G_ROWS]) if setting.live else 0
         for ending in sorted(self._ending):
             self._push_end(self._index[ending], now)
-        push_event(state.queue, now, code_of(WAKE_UP, 0, 0))
+        self._kick(now)
 
     def _push_end(self, i: int, now: float) -> None:
         state = self.core.state
         push_event(state.queue, now, code_of(END, i, int(state.jobs.ints[K_STAMP, i])))
 
-    def _place(self, entries: list[tuple[LiveJob, Standing]], now: float) -> None:
-        """Put every job where it stands."""
-        state = self.core.state
-        ints, floats = state.jobs.ints, state.jobs.floats
-        if entries:
-            columns = zip(*(_columns_of(at) for _, at in entries), strict=True)
-            status, held, since, first, starts, preemptions, ran, done, on_gpus = columns
-            n = len(entries)
-            ints[K_STARTS, :n], ints[K_PREEMPTS, :n] = starts, preemptions
-            ints[K_RESUMES, :n] = ints[K_STARTS, :n] > 0
-            floats[J_DONE, :n], floats[J_RAN, :n], floats[J_HELD, :n] = done, ran, on_gpus
-            floats[J_SINCE, :n] = np.minimum(since, now)
-            floats[J_FIRST, :n] = [0.0 if at is None else at for at in first]
-            out = np.array([one == Status.HELD for one in status])
-            ints[K_STATE, :n][out] = WITHDRAWN
-            # not looked at yet: they arrive now, also where the core that was told of them had no time to
-            new = np.array([one == Status.NEW for one in status])
-            state.jobs.submit[:n][new] = np.maximum(state.jobs.submit[:n][new], now)
-            self._intervene(ADMIT_ALL, 0, now)
-            self._adopt([i for i, one in enumerate(status) if one == Status.RUNNING], held, now)
-        # what was due before now is due now
-        size = int(state.counter[G_EVENTS])
-        times, codes = np.maximum(state.queue.event_time[:size], now), state.queue.event_code[:size].copy()
-        order = np.lexsort((codes, times))  # what is in order is a heap
-        state.queue.event_time[:size], state.queue.event_code[:size] = times[order], codes[order]
-
-    def _adopt(self, running: list[int], held: Sequence[tuple[int, ...]], now: float) -> None:
-        """These wait no longer: they run on what they hold. All at once, since a call of compiled code costs as much as many
-        jobs."""
-        if not running:
-            return
-        state = self.core.state
-        ints = state.jobs.ints
-        counts = np.array([len(held[i]) for i in running])
-        total = int(counts.sum())
-        # their ids stand in the log behind all that adopting them writes there
-        behind = int(state.counter[G_IDS]) + total + 8
-        state.grow_log(len(running) + 4, 2 * total + 16)
-        state.log.gpu_ids[behind : behind + total] = [gpu for i in running for gpu in sorted(held[i])]
-        ints[K_ALLOC, running] = behind + np.cumsum(counts) - counts
-        ints[K_STARTS, running] -= 1
-        ints[K_RESUMES, running] = 0
-        self._intervene(ADOPT_ALL, 0, now)
-
     def _rebuild(self, now: float, more: Sequence[tuple[LiveJob, Standing]] = ()) -> None:
-        self._build([*self.snapshot(now), *more], now, self.used())
+        self._build(self._setting, [*self.snapshot(now), *more], now, self.used(), self.memo())
 
     def change(
         self,
@@ -230,22 +180,15 @@ class LiveCore:
         tenants: Mapping[str, TenantSpec] | None = None,
     ) -> None:
         """Go on with another policy, placer or other quotas: nobody is stopped by that alone. Raises InputError, with nothing
-        changed, for one that does not exist."""
+        changed, for one that does not exist or can't do with the jobs that are there."""
         spec = self.spec if tenants is None else replace(self.spec, tenants=tenants)
-        plug(policy or self.policy, placer or self.placer, spec, self._jobs)
-        self.policy, self.placer, self.spec = policy or self.policy, placer or self.placer, spec
-        self._rebuild(now)
+        setting = replace(self._setting, spec=spec, policy=policy or self.policy, placer=placer or self.placer)
+        self._build(setting, self.snapshot(now), now, self.used(), self.memo())
 
     # -- what happens from outside ------------------------------------------------------------------------------------------
 
     def _intervene(self, what: int, i: int, now: float, node: int = 0) -> None:
-        state, f = self.core.state, self.core.plugged.plug
-        state.grow_log(4, 8)
-        parts.intervene()(
-            state.cluster, state.jobs, state.queue, state.log, f.p, f.pp,
-            f.key, f.level, f.drift, f.wake, f.resets, f.group, f.place,
-            what, i, now, node,
-        )  # fmt: skip
+        intervene(self.core, what, i, now, node)
 
     def _clock(self, now: float) -> float:
         """Time does not go back, whatever the wall clock does."""
@@ -255,7 +198,7 @@ class LiveCore:
         push_event(self.core.state.queue, now, code_of(WAKE_UP, 0, 0))
 
     def submit(self, job: LiveJob, now: float) -> None:
-        """It arrives at the next step."""
+        """It arrives at the next step. Raises InputError, with nothing changed, where the policy can't do with such jobs."""
         if job.id in self._index:
             raise ValueError(f"job {job.id} is known already")
         now = self._clock(now)
@@ -269,7 +212,8 @@ class LiveCore:
         self._index[job.id] = i
         ints, floats, duration = state.jobs.ints, state.jobs.floats, job.duration_s
         state.jobs.work[i] = UNKNOWN_S if duration is None else duration
-        ints[[K_CLASS, K_OWN], i] = kind
+        ints[[K_CLASS, K_OWN], i] = kind.number
+        ints[[K_LEAST, K_MOST, K_PROFILE], i] = kind.least, kind.most, kind.profile
         ints[K_PRIORITY, i] = job.priority
         floats[J_ESTIMATE, i], floats[J_GIB, i] = state.jobs.work[i], job.gpu_memory_gib
         state.jobs.submit[i] = now
@@ -283,13 +227,23 @@ class LiveCore:
             self._ending.add(job)
             self._push_end(i, now)
 
+    def _settle(self, job: str, now: float) -> Status | None:
+        """Handle first what was reported of it before, so that this comes after: where it stands then."""
+        if job in self._ending or self.status(job) == Status.NEW:
+            self._early = self.step(now)
+        return self.status(job)
+
     def withdraw(self, job: str, now: float) -> None:
         """Take it out of the queue or off its GPUs, until it is let in again."""
-        i, now = self._index[job], self._clock(now)
-        if int(self.core.state.jobs.ints[K_STATE, i]) == PENDING:
-            self._early = self.step(now)
-        self._intervene(WITHDRAW, i, now)
-        self._kick(now)
+        now = self._clock(now)
+        standing = self._settle(job, now)
+        if job in self._aside:
+            self._aside.remove(job)
+        elif standing in (Status.WAITING, Status.RUNNING):
+            self._intervene(WITHDRAW, self._index[job], now)
+            # nobody has acted on what was decided of it just now, and nobody shall
+            self._early = [one for one in self._early if one.job != job]
+            self._kick(now)
 
     def forget(self, job: str, now: float) -> None:
         """It will never run again, whatever it does now."""
@@ -298,22 +252,28 @@ class LiveCore:
             self.core.state.jobs.ints[K_STATE, self._index[job]] = GIVEN_UP
 
     def admit(self, job: str, now: float) -> None:
-        i, now = self._index[job], self._clock(now)
-        if int(self.core.state.jobs.ints[K_STATE, i]) == WITHDRAWN:
-            self._intervene(ADMIT, i, now)
+        now = self._clock(now)
+        if self.status(job) == Status.HELD and self.refused(job):
+            self._aside.add(job)
+        elif self.status(job) == Status.HELD:
+            self._intervene(ADMIT, self._index[job], now)
             self._kick(now)
 
     def requeue(self, job: str, now: float, node: int = 0) -> None:
         """Its run was lost: it waits again."""
-        i, now = self._index[job], self._clock(now)
-        if int(self.core.state.jobs.ints[K_STATE, i]) == RUNNING:
-            self._intervene(REQUEUE, i, now, node)
+        now = self._clock(now)
+        if self._settle(job, now) == Status.RUNNING:
+            self._intervene(REQUEUE, self._index[job], now, node)
+            if self.refused(job):
+                self._intervene(WITHDRAW, self._index[job], now)
+                self._aside.add(job)
             self._kick(now)
 
     def close_node(self, node: int, now: float) -> None:
         """It takes no more jobs; those that run there run on."""
         self._down.add(node)
         self._intervene(CLOSE, 0, self._clock(now), node)
+        self._kick(self._clock(now))
 
     def open_node(self, node: int, now: float) -> None:
         self._down.discard(node)
@@ -368,6 +328,8 @@ class LiveCore:
         quantum = float(q.limit[Q_QUANTUM])
         if quantum > 0 and state.counter[R_PREEMPTS] and state.counter[G_WAITING]:
             at = min(at, (math.floor(now / quantum) + 1) * quantum)
+        if state.counter[R_PLANNED] == COMPILED_PLANNER:
+            at = min(at, float(q.limit[Q_WAKE]))
         return at
 
     # -- looking ------------------------------------------------------------------------------------------------------------
@@ -376,17 +338,28 @@ class LiveCore:
         return job in self._index
 
     def status(self, job: str) -> Status | None:
-        """None once it has ended or been refused."""
+        """None once it has ended or been refused. One that waits may wait for another policy, see `refused`."""
+        if job in self._aside:
+            return Status.WAITING
         return _STATUS.get(int(self.core.state.jobs.ints[K_STATE, self._index[job]]))
 
     def held_by(self, job: str) -> tuple[int, ...]:
         i = self._index[job]
         return self.core.state.gpus_of(i) if self.status(job) == Status.RUNNING else ()
 
-    def refused(self, job: str) -> Reason:
-        """Why jobs like this one can never run, NONE if they can."""
+    def _milli(self, i: int) -> int:
+        """How much of each of its GPUs running job i holds."""
         state = self.core.state
-        return Reason(int(state.queue.classes[C_REASON, state.jobs.ints[K_CLASS, self._index[job]]]))
+        return int(state.cluster.shape[S_MILLI, state.queue.classes[C_SHAPE, state.jobs.ints[K_CLASS, i]]])
+
+    def refused(self, job: str) -> Reason:
+        """Why jobs like this one can never run under this policy, NONE if they can. One that came under another waits on."""
+        state = self.core.state
+        return Reason(int(state.queue.classes[C_REASON, state.own_class(self._index[job])]))
+
+    @property
+    def profiles(self) -> Profiles:
+        return self._setting.profiles
 
     @property
     def reached_s(self) -> float:
@@ -406,21 +379,26 @@ class LiveCore:
         tenants = self.core.state.queue.tenants
         return {name: (float(tenants[T_USE, t]), float(tenants[T_AT, t])) for t, name in enumerate(self._tenants)}
 
+    def memo(self) -> Memo | None:
+        """What the policy's planner has noted beside what it knows of each job, for a core that goes on from this one."""
+        memos = self.core.plugged.recall(self.core.state, 0.0, self.core.desk)
+        return (parse_choice(self.policy).name, memos[BESIDE]) if BESIDE in memos else None
+
     def snapshot(self, now: float) -> list[tuple[LiveJob, Standing]]:
         """Where every job stands that has not ended, in order of submission."""
         state, jobs = self.core.state, self._jobs
         ints, floats = state.jobs.ints[:, : len(jobs)], state.jobs.floats[:, : len(jobs)]
+        name = parse_choice(self.policy).name
+        memos = self.core.plugged.recall(state, now, self.core.desk)
         there = np.flatnonzero(np.isin(ints[K_STATE], list(_STATUS)))
-        status = [_STATUS[code] for code in ints[K_STATE, there].tolist()]
-        starts = ints[K_STARTS, there]
+        runs, starts = ints[K_STATE, there] == RUNNING, ints[K_STARTS, there]
         begun = np.where(starts == 1, floats[J_FIRST, there], floats[J_BEGUN, there])
-        since = np.where(ints[K_STATE, there] == RUNNING, begun, floats[J_SINCE, there]).tolist()
         columns = zip(
             there.tolist(),
-            status,
+            ints[K_STATE, there].tolist(),
             starts.tolist(),
-            since,
-            *(floats[column, there].tolist() for column in (J_FIRST, J_RAN, J_DONE, J_HELD)),
+            np.where(runs, begun, floats[J_SINCE, there]).tolist(),
+            *(floats[column, there].tolist() for column in (J_FIRST, J_RAN, J_DONE, J_HELD, J_SINCE)),
             ints[K_PREEMPTS, there].tolist(),
             strict=True,
         )
@@ -428,16 +406,19 @@ class LiveCore:
             (
                 jobs[i],
                 Standing(
-                    one,
-                    state.gpus_of(i) if one is Status.RUNNING else (),
-                    at if begun else jobs[i].submit_s,
+                    Status.WAITING if jobs[i].id in self._aside else _STATUS[status],
+                    state.gpus_of(i) if status == RUNNING else (),
+                    since if begun else jobs[i].submit_s,
                     first if begun else None,
                     begun,
                     preemptions,
                     ran,
                     done,
                     held,
+                    self._milli(i) if status == RUNNING else 0,
+                    counted if status == RUNNING else None,
+                    (name, memos[i]) if i in memos else None,
                 ),
             )
-            for i, one, begun, at, first, ran, done, held, preemptions in columns
+            for i, status, begun, since, first, ran, done, held, counted, preemptions in columns
         ]

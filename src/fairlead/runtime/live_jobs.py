@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from fairlead.kernels.columns import (
 from fairlead.model.cluster import ClusterSpec
 from fairlead.state.cluster import gpu_types
 from fairlead.state.jobs import NO_SUCH_TYPE, JobInput
+from fairlead.state.rules import Rates
 
 #: how long a job is thought to run of which nobody has said anything
 UNKNOWN_S = 24 * 3600.0
@@ -48,17 +49,21 @@ class LiveJob:
     gpu_memory_gib: float = 0.0
     min_gpus: int = 0
     max_gpus: int = 0
+    profile: str = ""  #: which of the core's profiles tells how fast it runs where
 
-    def kind(self) -> Kind:
+    def kind(self) -> KindOf:
         """Jobs of one kind wait together: everything that a class of the core can tell apart."""
         return _kind_of(self)
 
 
-#: gpus, share_milli, cpu_milli, memory_mib, gpu_type, tenant, priority, min_gpus, max_gpus
-Kind = tuple[int, int, int, int, str, str, int, int, int]
-_kind_of: Callable[[LiveJob], Kind] = attrgetter(
-    "gpus", "share_milli", "cpu_milli", "memory_mib", "gpu_type", "tenant", "priority", "min_gpus", "max_gpus"
-)
+#: gpus, share_milli, cpu_milli, memory_mib, gpu_type, tenant, priority, min_gpus, max_gpus, profile
+KindOf = tuple[int, int, int, int, str, str, int, int, int, str]
+_KIND = ("gpus", "share_milli", "cpu_milli", "memory_mib", "gpu_type", "tenant", "priority", "min_gpus", "max_gpus")
+_kind_of: Callable[[LiveJob], KindOf] = attrgetter(*_KIND, "profile")
+
+
+#: what the planner of a policy knows that can't be told from where jobs stand: the policy's name, and numbers
+Memo = tuple[str, tuple[float, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,38 +79,72 @@ class Standing:
     ran_s: float = 0.0  #: in runs before this one
     done_s: float = 0.0  #: of its work, in runs before this one
     held_s: float = 0.0
+    milli: int = 0  #: running: of each of its GPUs; 0: what it asked for
+    #: running: from when on progress counts that is not in ran_s and done_s; None: from its start, once the cost of that is over
+    counted_s: float | None = None
+    memo: Memo | None = None
 
 
-def sort_into_kinds(jobs: Sequence[LiveJob]) -> tuple[list[Kind], I4]:
+class Profiles(Protocol):
+    """How fast jobs run where, by name; `sim.profiles.Profiles` is one."""
+
+    @property
+    def by_name(self) -> Mapping[str, object]: ...
+
+    def rates(self, spec: ClusterSpec, most_gpus: int = 1) -> Rates: ...
+
+
+class NoProfiles:
+    """Jobs run at the speed of their GPUs, get their even share of one that they share, and use all of it."""
+
+    by_name: Mapping[str, object] = {}
+
+    def rates(self, spec: ClusterSpec, most_gpus: int = 1) -> Rates:
+        return Rates(
+            speed=np.array([[spec.speeds.get(kind, 1.0) for kind in gpu_types(spec)]]),
+            locality=np.ones((1, len(spec.levels) + 2)),
+            sharing=np.ones((1, 2)),
+            packed=np.array([[1.0, 0.5]]),
+            scale=np.arange(1.0, most_gpus + 1.0).reshape(1, -1),
+        )
+
+
+def sort_into_kinds(jobs: Sequence[LiveJob]) -> tuple[list[KindOf], I4]:
     """The kinds in order of first appearance, and the number of each job's. A queue of ten thousand has few kinds, so what
     is worked out per kind costs next to nothing."""
-    number: dict[Kind, int] = {}
+    number: dict[KindOf, int] = {}
     codes = [number.setdefault(kind, len(number)) for kind in map(_kind_of, jobs)]
     return list(number), np.array(codes, np.int32)
 
 
+def most_gpus(kinds: Sequence[KindOf]) -> int:
+    """The largest number of GPUs that a job asks for or may be given."""
+    return max([1, *(max(kind[0], kind[8]) for kind in kinds)])
+
+
 def job_columns(
     jobs: Sequence[LiveJob],
+    kinds: Sequence[KindOf],
+    kind_of: I4,
     spec: ClusterSpec,
     tenants: Sequence[str],
     capacity: int,
-    kinds: tuple[Sequence[Kind], I4] | None = None,
+    profiles: Profiles,
 ) -> JobInput:
     """The jobs as columns, with room for `capacity` of them in all: rows that are not used yet look like the first job and
-    never arrive. A column that no job makes use of is left out, since the core is faster without it. `kinds`: as
-    `sort_into_kinds` gives them, where that has been done already."""
-    names, codes = kinds or sort_into_kinds(jobs)
-    if not jobs:
-        names = [LiveJob("", 0.0, 1, tenant=tenants[0]).kind()]
-    gpus, shares, cpus, memory, types, owners, priorities, least, most = zip(*names, strict=True)
-    kind_of = np.zeros(capacity, np.int32)
-    kind_of[: len(jobs)] = codes
+    never arrive. A column that no job makes use of is left out, since the core is faster without it. `kinds` and `kind_of` as
+    `sort_into_kinds` gives them."""
+    kinds = kinds or [LiveJob("", 0.0, 1, tenant=tenants[0]).kind()]
+    gpus, shares, cpus, memory, types, owners, priorities, least, most, names = zip(*kinds, strict=True)
+    codes = np.zeros(capacity, np.int32)
+    codes[: len(jobs)] = kind_of
     number = {name: i for i, name in enumerate(gpu_types(spec))}
+    of_profile = {name: i + 1 for i, name in enumerate(profiles.by_name)}
     of_tenant = {name: i for i, name in enumerate(tenants)}
 
     def column(values: Sequence[int], kind: Any, usual: int | None = None) -> Any:
         table = np.array(values, kind)
-        return None if usual is not None and bool((table == usual).all()) else table[kind_of]
+        return None if usual is not None and bool((table == usual).all()) else table[codes]
 
     def padded(values: list[float], rest: float) -> F8:
         return np.array(values + [rest] * (capacity - len(values)), np.float64)
@@ -126,4 +165,5 @@ def job_columns(
         gpu_memory_gib=padded(gib, gib[0]) if any(gib) else None,
         min_gpus=column(least, np.int32, 0),
         max_gpus=column(most, np.int32, 0),
+        profile=column([of_profile.get(name, 0) for name in names], np.int32, 0),
     )

@@ -16,9 +16,11 @@ from fairlead.kernels.columns import (
     C_TENANT,
     G_EVENTS,
     G_NEXT,
+    G_RUNNING,
     G_STALE,
     G_TODO,
     G_TODO_DONE,
+    G_WAITING,
     I4,
     K_CLASS,
     K_LEAST,
@@ -31,6 +33,7 @@ from fairlead.kernels.columns import (
     Q_NOW,
     Q_WAKE,
     R_DEMANDS,
+    R_LIVE,
     R_QUOTAS,
     R_RESHAPES,
     RUNNING,
@@ -139,6 +142,8 @@ def _wakes(state: State) -> list[int]:
 
 def _more_to_come(state: State) -> bool:
     """Whether anything will happen that is not the planner's own wake."""
+    if state.counter[R_LIVE]:
+        return bool(state.counter[G_WAITING] + state.counter[G_RUNNING])  # who runs may end at any time
     due = int(state.counter[G_EVENTS] - state.counter[G_STALE]) - len(_wakes(state))
     return due > 0 or int(state.counter[G_NEXT]) < len(state.input)
 

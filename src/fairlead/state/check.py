@@ -170,7 +170,7 @@ def _nodes(state: State) -> Iterator[str]:
         s = _shape_of(state, job)
         gpus, kind = int(c.shape[S_GPUS, s]), int(c.shape[S_TYPE, s])
         for node, count in _places(state, job).items():
-            if not c.node[N_UP, node]:
+            if not c.node[N_UP, node] and not state.counter[R_LIVE]:  # live, who runs on a closed node runs on
                 yield f"job {job} runs on node {node}, which is down"
             if kind >= 0 and c.node[N_TYPE, node] != kind:
                 yield f"job {job} needs GPU type {kind} and runs on node {node} of type {c.node[N_TYPE, node]}"

@@ -75,4 +75,5 @@ class Traits:
     retrain_s: float = 0.0  #: between trainings of the model, 0: it is never trained
     gpu_parts: bool = False
     packs: bool = False  #: it may start jobs on half of a GPU
+    halves: bool = False  #: some job runs on half of a GPU already, whoever put it there
     resizes: bool = False  #: it may start elastic jobs on another number of GPUs

@@ -184,7 +184,8 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
             accepts=f"more than the resume cost, {options.resume_cost_s} s",
         )
     layout = sort_into_classes(jobs, quotas or grouped or traits.tenant_classes, traits.priority_classes)
-    packs = traits.packs and bool((rates.use < 1).any())  # a GPU that everybody uses fully has no room for two
+    # a GPU that everybody uses fully has no room for two
+    packs = traits.halves or (traits.packs and bool((rates.use < 1).any()))
     twins = lay_out_twins(layout, jobs, packs=packs, resizes=traits.resizes, gpus=spec.gpus)
     layout = twins.layout
     uneven = rates.vary or twins.any

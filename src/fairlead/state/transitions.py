@@ -40,9 +40,12 @@ MOVES: Mapping[tuple[JobState, EventKind], JobState] = {
     (JobState.RUNNING, EventKind.KILL): JobState.WAITING,
     (JobState.RUNNING, EventKind.FINISH): JobState.DONE,
     (JobState.RUNNING, EventKind.GIVE_UP): JobState.GIVEN_UP,
+    (JobState.WAITING, EventKind.WITHDRAW): JobState.WITHDRAWN,
+    (JobState.RUNNING, EventKind.WITHDRAW): JobState.WITHDRAWN,
+    (JobState.WITHDRAWN, EventKind.ADMIT): JobState.WAITING,
 }
 #: the states that no move leaves
-FINAL = frozenset(JobState) - {state for state, _ in MOVES} - {JobState.PENDING, JobState.WITHDRAWN}
+FINAL = frozenset(JobState) - {state for state, _ in MOVES} - {JobState.PENDING}
 _OF_NODES = (EventKind.NODE_DOWN, EventKind.NODE_UP)
 
 

@@ -103,6 +103,10 @@ class View:
         """The state as compiled planners see it, to be read only."""
         return self._state.cluster, self._state.jobs, self._state.queue
 
+    def own_class(self, job: int) -> int:
+        """The class of what the job asked for, whatever it runs as."""
+        return self._state.own_class(job)
+
     def happened(self, since: int) -> Iterator[tuple[int, int]]:
         """(kind, job or node) of each row of the journal from row `since` on; kinds are EventKind's."""
         what = self._state.log.what

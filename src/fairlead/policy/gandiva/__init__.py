@@ -7,7 +7,8 @@ from typing import Any
 
 from fairlead.kernels.columns import J_GIB, Q_RESUME_COST, Q_RESUME_PER_GIB, Desk
 from fairlead.model.errors import InputError
-from fairlead.policy.base import CompiledPlanner
+from fairlead.policy.base import CompiledPlanner, Memo
+from fairlead.policy.gandiva.handover import recall, take_over
 from fairlead.policy.gandiva.plan import plan_gandiva
 from fairlead.policy.gandiva.tables import lay_out
 from fairlead.state.view import View
@@ -27,6 +28,7 @@ class Gandiva(CompiledPlanner):
         "spare": 1.0,
     }
     tenant_classes = True
+    takes_over = True
     plan = staticmethod(plan_gandiva)
 
     def __init__(self, values: Mapping[str, Any]) -> None:
@@ -41,6 +43,15 @@ class Gandiva(CompiledPlanner):
                 )
 
     def desk(self, view: View) -> Desk:
+        return lay_out(view, self._numbers(view))
+
+    def take_over(self, view: View, memos: Mapping[int, Memo]) -> Desk:
+        return take_over(view, self._numbers(view), memos)
+
+    def recall(self, view: View, desk: Desk) -> Mapping[int, Memo]:
+        return recall(view, desk)
+
+    def _numbers(self, view: View) -> dict[str, float]:
         _, j, q = view.columns()
         memory_gib = float(j.floats[J_GIB].max(initial=0.0)) if q.limit[Q_RESUME_PER_GIB] else 0.0
         cost = float(q.limit[Q_RESUME_COST] + q.limit[Q_RESUME_PER_GIB] * memory_gib)
@@ -52,7 +63,7 @@ class Gandiva(CompiledPlanner):
                 value=quantum,
                 accepts=f"more than the resume cost, {cost} s",
             )
-        return lay_out(view, {name: float(value) for name, value in self.values.items()})
+        return {name: float(value) for name, value in self.values.items()}
 
 
 __all__ = ["Gandiva"]

@@ -44,6 +44,7 @@ from fairlead.policy.gandiva.tables import (
     V_MEM_CAP,
     V_PAIRS,
     V_READY,
+    V_UP,
     X_CAPACITY,
     X_DEMANDS,
     X_DUE,
@@ -160,7 +161,7 @@ def try_pairs(j: Jobs, q: Queue, d: Desk, now: float) -> None:
 def unpack(q: Queue, d: Desk, n: int, now: float) -> None:
     """Node n has GPUs that nobody waits for: those who share one get one each."""
     t = d.ints
-    while t[V_PAIRS, n] > 0 and t[V_READY, n] == 0 and t[V_FREE, n] > 0:
+    while t[V_PAIRS, n] > 0 and t[V_READY, n] == 0 and t[V_FREE, n] > 0 and t[V_UP, n] != 0:
         best = -1
         e = t[V_HEAD, n]
         while e != 0:

@@ -22,6 +22,7 @@ from fairlead.kernels.columns import (
     S_TYPE,
     T_WEIGHT,
     WAITING,
+    WITHDRAWN,
     Cluster,
     Desk,
     Jobs,
@@ -30,7 +31,16 @@ from fairlead.kernels.columns import (
 )
 from fairlead.kernels.desk import ask_start
 from fairlead.kernels.jit import inner, int64
-from fairlead.kernels.rows import FAIL_ROW, FINISH_ROW, GIVE_UP_ROW, KILL_ROW, NODE_DOWN_ROW, NODE_UP_ROW
+from fairlead.kernels.rows import (
+    ADMIT_ROW,
+    FAIL_ROW,
+    FINISH_ROW,
+    GIVE_UP_ROW,
+    KILL_ROW,
+    NODE_DOWN_ROW,
+    NODE_UP_ROW,
+    WITHDRAW_ROW,
+)
 from fairlead.policy.gandiva.choose import choose, within_quota
 from fairlead.policy.gandiva.hosting import host, part_ways, see_if_due, unhost
 from fairlead.policy.gandiva.moving import bring_together, defragment, move_spanning, move_suspended_in
@@ -70,6 +80,7 @@ from fairlead.policy.gandiva.tables import (
     V_LIST,
     V_LOAD,
     V_MEM,
+    V_READY,
     V_TOUCHED,
     V_UP,
     W_FAILED,
@@ -129,10 +140,9 @@ def _stopped(d: Desk, i: int, gone: bool) -> None:
 
 
 @inner
-def _node_down(d: Desk, n: int) -> None:
-    """Who waits at node n must go elsewhere; who ran there is reported row by row."""
+def _send_away(d: Desk, n: int) -> None:
+    """Who waits at node n must find another home."""
     t = d.ints
-    set_up(d, n, False)
     e = t[V_HEAD, n]
     while e != 0:
         i = t[E_JOB, e - 1]
@@ -142,7 +152,64 @@ def _node_down(d: Desk, n: int) -> None:
 
 
 @inner
-def _read_log(q: Queue, log: Log, d: Desk) -> None:
+def _node_down(d: Desk, n: int) -> None:
+    """Who waits at node n must go elsewhere; who ran there is reported row by row, or runs on where it was only closed."""
+    set_up(d, n, False)
+    _send_away(d, n)
+    see_if_due(d, n)
+
+
+@inner
+def _leave_queue(d: Desk, i: int) -> None:
+    """Queued job i is withdrawn."""
+    t, k = d.ints, d.ints[A_CLASS, i]
+    before = 0
+    link = t[W_HEAD, k]
+    while link != i + 1:
+        before, link = link, t[A_NEXT, link - 1]
+    if before != 0:
+        t[A_NEXT, before - 1] = t[A_NEXT, i]
+    else:
+        t[W_HEAD, k] = t[A_NEXT, i]
+    if t[W_TAIL, k] == i + 1:
+        t[W_TAIL, k] = before
+    t[A_STATE, i] = NOT_HERE
+    if t[W_HEAD, k] == 0:
+        last, at = t[SCALARS, X_QUEUED] - 1, 0
+        while t[W_LIST, at] != k:
+            at += 1
+        t[W_LIST, at] = t[W_LIST, last]
+        t[SCALARS, X_QUEUED] = last
+
+
+@inner
+def _withdrawn(d: Desk, i: int) -> None:
+    """Somebody took job i out."""
+    state = d.ints[A_STATE, i]
+    if state == RUNS:
+        _stopped(d, i, True)
+    elif state == READY:
+        unhost(d, i)
+    elif state == QUEUED:
+        _leave_queue(d, i)
+
+
+@inner
+def _admitted(c: Cluster, j: Jobs, q: Queue, d: Desk, i: int) -> None:
+    """Job i is let in again; one that has not been seen yet is an arrival."""
+    t = d.ints
+    if i >= t[SCALARS, X_JOB]:
+        return
+    for x in range(t[SCALARS, X_LOST]):
+        if t[A_LOST, x] == i:
+            return
+    _meet(c, j, q, d, i)
+    t[A_LOST, t[SCALARS, X_LOST]] = i
+    t[SCALARS, X_LOST] += 1
+
+
+@inner
+def _read_log(c: Cluster, j: Jobs, q: Queue, log: Log, d: Desk) -> None:
     t = d.ints
     for row in range(t[SCALARS, X_ROW], q.counter[G_ROWS]):
         kind, subject = int64(log.what[0, row]), int64(log.what[1, row])
@@ -157,6 +224,10 @@ def _read_log(q: Queue, log: Log, d: Desk) -> None:
                 part_ways(d, subject)
                 leave_gpus(d, subject)
                 _lose_home(d, subject)
+        elif kind == WITHDRAW_ROW:
+            _withdrawn(d, subject)
+        elif kind == ADMIT_ROW:
+            _admitted(c, j, q, d, subject)
         elif kind == NODE_DOWN_ROW:
             _node_down(d, subject)
         elif kind == NODE_UP_ROW:
@@ -280,11 +351,20 @@ def _try_queue(q: Queue, d: Desk) -> None:
 
 
 @inner
-def _arrivals(c: Cluster, j: Jobs, q: Queue, d: Desk) -> None:
+def _take_in(j: Jobs, q: Queue, d: Desk) -> None:
+    """Find homes for those who lost theirs, but for who was withdrawn meanwhile."""
     t = d.ints
     for x in range(t[SCALARS, X_LOST]):
-        _come_in(q, d, t[A_LOST, x])
+        i = t[A_LOST, x]
+        if t[A_STATE, i] == NOT_HERE and j.ints[K_STATE, i] != WITHDRAWN:
+            _come_in(q, d, i)
     t[SCALARS, X_LOST] = 0
+
+
+@inner
+def _arrivals(c: Cluster, j: Jobs, q: Queue, d: Desk) -> None:
+    t = d.ints
+    _take_in(j, q, d)
     for i in range(t[SCALARS, X_JOB], q.counter[G_NEXT]):
         if j.ints[K_STATE, i] == WAITING:
             _meet(c, j, q, d, i)
@@ -323,6 +403,20 @@ def _use_room(q: Queue, d: Desk, now: float) -> None:
 
 
 @inner
+def _clear_closed(j: Jobs, q: Queue, d: Desk) -> None:
+    """Who was stopped on a node that takes nobody any more can't start there again."""
+    t, found = d.ints, False
+    for x in range(t[SCALARS, X_TOUCHED]):
+        n = t[V_LIST, x]
+        if t[V_UP, n] == 0 and t[V_READY, n] > 0:
+            _send_away(d, n)
+            found = True
+    if found:
+        _take_in(j, q, d)
+        _try_queue(q, d)
+
+
+@inner
 def _close(q: Queue, d: Desk, now: float) -> None:
     """Start who can start now, and see which nodes are crowded."""
     t = d.ints
@@ -355,7 +449,7 @@ def plan_gandiva(c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float
     t, f = desk.ints, desk.floats
     f[0, Y_NOW] = now
     t[SCALARS, X_IDS] = 0
-    _read_log(q, log, desk)
+    _read_log(c, j, q, log, desk)
     departed = t[SCALARS, X_FREED] != 0
     if departed and t[SCALARS, X_QUEUED] > 0:
         _try_queue(q, desk)
@@ -373,6 +467,7 @@ def plan_gandiva(c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float
         _use_room(q, desk, now)
         if defragment(q, desk, now) and t[SCALARS, X_QUEUED] > 0:
             _try_queue(q, desk)
+    _clear_closed(j, q, desk)
     t[SCALARS, X_FREED] = 0
     _close(q, desk, now)
     return _next_tick(desk, now)

@@ -9,6 +9,7 @@ from fairlead.policy.gandiva.hosting import cpu_of, mem_of, settle
 from fairlead.policy.gandiva.shelf import touch
 from fairlead.policy.gandiva.tables import (
     A_ASK,
+    A_BESIDE,
     A_CLASS,
     A_FOLLOWS,
     A_GPUS,
@@ -20,7 +21,6 @@ from fairlead.policy.gandiva.tables import (
     F_SINCE,
     F_START,
     O_FIRST,
-    O_SECOND,
     READY,
     RUNS,
     SCALARS,
@@ -62,20 +62,22 @@ def leave_gpus(d: Desk, i: int) -> None:
     while True:
         n = t[E_NODE, e]
         for g in range(t[V_GPU0, n], t[V_GPU0, n] + t[V_CAP, n]):
-            if t[O_FIRST, g] == i + 1:
-                t[O_FIRST, g] = t[O_SECOND, g]
-                t[O_SECOND, g] = 0
-            elif t[O_SECOND, g] == i + 1:
-                t[O_SECOND, g] = 0
-            else:
+            at = t[O_FIRST, g]
+            if at == i + 1:
+                t[O_FIRST, g] = t[A_BESIDE, i]
+                if t[A_BESIDE, i] == 0:
+                    t[V_FREE, n] += 1
                 continue
-            if t[O_FIRST, g] == 0:
-                t[V_FREE, n] += 1
+            while at != 0 and t[A_BESIDE, at - 1] != i + 1:
+                at = t[A_BESIDE, at - 1]
+            if at != 0:
+                t[A_BESIDE, at - 1] = t[A_BESIDE, i]
         t[V_READY, n] += 1
         touch(d, n)
         if t[E_MORE, e] == 0:
             break
         e = t[E_MORE, e] - 1
+    t[A_BESIDE, i] = 0
     if t[SCALARS, X_DEMANDS] != 0:
         _change_demands(d, i, 1)
     t[A_STATE, i] = READY
@@ -153,7 +155,6 @@ def start(q: Queue, d: Desk, i: int) -> None:
         while left > 0:
             if t[O_FIRST, g] == 0:
                 t[O_FIRST, g] = i + 1
-                t[O_SECOND, g] = mate
                 d.ids[at] = g
                 at += 1
                 left -= 1
@@ -162,6 +163,7 @@ def start(q: Queue, d: Desk, i: int) -> None:
             break
         e = t[E_MORE, e] - 1
     t[SCALARS, X_IDS] = at
+    t[A_BESIDE, i] = mate
     _begin(q, d, i, first)
     if mate != 0:
         _begin(q, d, mate - 1, first)

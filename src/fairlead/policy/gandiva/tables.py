@@ -25,8 +25,10 @@ from fairlead.kernels.columns import (
     P_NODES,
     P_TYPE,
     R_DEMANDS,
+    R_LIVE,
     R_QUOTAS,
     S_GPUS,
+    UNLIMITED,
     Desk,
 )
 from fairlead.kernels.desk import empty_desk
@@ -92,6 +94,7 @@ A_LOST = 25  #: (not by job) jobs that lost their home
 A_CLASS = 26  #: its own class
 A_BEFORE = 27  #: GPUs it had before it was grown
 A_TRIAL_AT = 81  #: where on that list it is
+A_BESIDE = 63  #: who else sits on its GPU, a link: its mate, or whoever shared it before Gandiva took over
 
 NOT_HERE, QUEUED, READY, RUNS = 0, 1, 2, 3
 TRIAL, KEPT = 1, 2
@@ -136,8 +139,7 @@ V_GROWERS = 60  #: elastic jobs that could do with more
 V_PAIRS = 61
 
 # -- GPUs --------------------------------------------------------------------------------------------------------------------
-O_FIRST = 62  #: who sits there, links
-O_SECOND = 63
+O_FIRST = 62  #: who sits there, a link; with others, A_BESIDE tells
 
 # -- pools -------------------------------------------------------------------------------------------------------------------
 B_CAP = 64
@@ -185,56 +187,67 @@ def affinity(gpus: int) -> int:
 
 def lay_out(view: View, numbers: dict[str, float]) -> Desk:
     """The tables before anything has happened."""
+    return shelve(blank(view, numbers), view)
+
+
+def blank(view: View, numbers: dict[str, float]) -> Desk:
+    """The tables without jobs; `shelve` must follow."""
     c, j, q = view.columns()
     jobs, nodes, gpus, pools = j.submit.shape[0], c.node.shape[1], c.gpu.shape[1], c.pool.shape[1]
     largest = int(c.shape[S_GPUS].max(initial=1))
-    spare = min(int(np.minimum(c.shape[S_GPUS, q.classes[C_SHAPE, j.ints[K_CLASS]]], nodes).sum()), 8 * gpus + 64)
+    spare = int(np.minimum(c.shape[S_GPUS, q.classes[C_SHAPE, j.ints[K_CLASS]]], nodes).sum())
+    if q.counter[R_LIVE]:  # the jobs to come are not known
+        spare = jobs * min(largest, nodes)
+    spare = min(spare, 8 * gpus + 64)
     rows = max(jobs + spare, nodes, gpus, pools, q.classes.shape[1], q.tenants.shape[1], SCALAR_COUNT) + 1
     t, f = np.zeros((COLUMNS, rows), np.int64), np.zeros((FLOATS, rows))
     for own, core in ((V_CAP, N_CAP), (V_GPU0, N_GPU0), (V_TYPE, N_TYPE), (V_POOL, N_POOL), (V_SLOT, N_SLOT)):
         t[own, :nodes] = c.node[core]
     t[V_UP, :nodes] = 1
     t[V_FREE, :nodes] = c.node[N_CAP]
-    t[V_CPU, :nodes] = t[V_CPU_CAP, :nodes] = c.node[N_CPU]
-    t[V_MEM, :nodes] = t[V_MEM_CAP, :nodes] = c.node[N_MEM]
+    t[V_CPU, :nodes], t[V_MEM, :nodes] = c.node[N_CPU], c.node[N_MEM]
+    stated = view.cluster.nodes
+    t[V_CPU_CAP, :nodes] = [UNLIMITED if node.cpu_milli is None else node.cpu_milli for node in stated]
+    t[V_MEM_CAP, :nodes] = [UNLIMITED if node.memory_mib is None else node.memory_mib for node in stated]
     f[F_GIB, :nodes] = [(node.gpu_memory_mib or 0) / 1024 for node in view.cluster.nodes]
     t[E_NEXT, jobs : jobs + spare] = np.append(np.arange(jobs + 2, jobs + spare + 1), 0)[:spare]
-    return _shelves(
-        empty_desk(4 * jobs + 64, 4 * gpus + jobs + 64, t, f), view, affinity(largest) + 1, jobs, spare, numbers
-    )
+    one = t[SCALARS]
+    one[X_CAPACITY] = c.node[N_CAP].sum()
+    one[X_POOLS], one[X_AFFINITIES], one[X_NODES] = pools, affinity(largest) + 1, nodes
+    one[X_SPARE] = jobs + 1 if spare else 0
+    one[X_DEMANDS], one[X_QUOTAS] = q.counter[R_DEMANDS], q.counter[R_QUOTAS]
+    one[X_PACKS], one[X_MIGRATES], one[X_GROWS] = (int(numbers[name]) for name in ("pack", "migrate", "grow"))
+    f[0, [Y_QUANTUM, Y_IDLE, Y_TRIES, Y_SPARE]] = [numbers[name] for name in ("quantum", "idle", "tries", "spare")]
+    f[0, Y_TICK] = np.inf
+    return empty_desk(4 * jobs + 64, 4 * gpus + jobs + 64, t, f)
 
 
-def _shelves(desk: Desk, view: View, affinities: int, jobs: int, spare: int, numbers: dict[str, float]) -> Desk:
-    """Where the sets of nodes lie in cells, and the numbers that there is one of."""
-    c, _, q = view.columns()
-    t, nodes, pools = desk.ints, c.node.shape[1], c.pool.shape[1]
-    at = 0
-    lists = []
-    for p in range(pools):
+def shelve(desk: Desk, view: View) -> Desk:
+    """Where the sets of nodes lie in cells, and each node on the shelf of its affinity and load."""
+    c, _, _ = view.columns()
+    t, one, nodes, at = desk.ints, desk.ints[SCALARS], c.node.shape[1], 0
+    affinities, members = int(one[X_AFFINITIES]), []
+    for p in range(c.pool.shape[1]):
         count, cap, first = (int(c.pool[row, p]) for row in (P_NODES, P_CAP, P_FIRST))
         levels, wide = HEIGHTS * max(cap, 1) + 1, int(words(count))
         t[[B_CAP, B_TYPE, B_NODES], p] = cap, c.pool[P_TYPE, p], count
         t[[B_FIRST, B_BITS, B_WORDS, B_LEVELS], p] = at, at + count, wide, levels
         t[B_COUNT, p] = at + count + affinities * levels * wide
-        lists.append((at, c.cells[first : first + count]))
+        members.append(c.cells[first : first + count])
         at = int(t[B_COUNT, p]) + affinities * levels
     sets = int(words(nodes))
     cells = np.zeros(at + 2 * sets + 1, np.int64)
-    one = t[SCALARS]
-    for p, (first, members) in enumerate(lists):
-        cells[first : first + len(members)] = members
-        for slot in range(len(members)):
-            add(cells, int(t[B_BITS, p]), len(members), slot)
-        cells[t[B_COUNT, p]] = len(members)
-        t[B_FREE, p] = len(members) * t[B_CAP, p]
-    one[X_CAPACITY] = c.node[N_CAP].sum()
-    one[X_POOLS], one[X_AFFINITIES], one[X_NODES] = pools, affinities, nodes
     one[X_DUE], one[X_GROWERS] = at, at + sets
-    one[X_SPARE] = jobs + 1 if spare else 0
-    one[X_DEMANDS], one[X_QUOTAS] = q.counter[R_DEMANDS], q.counter[R_QUOTAS]
-    one[X_PACKS], one[X_MIGRATES], one[X_GROWS] = (int(numbers[name]) for name in ("pack", "migrate", "grow"))
-    desk.floats[0, [Y_QUANTUM, Y_IDLE, Y_TRIES, Y_SPARE]] = [
-        numbers[name] for name in ("quantum", "idle", "tries", "spare")
-    ]
-    desk.floats[0, Y_TICK] = np.inf
+    for p, those in enumerate(members):
+        cells[t[B_FIRST, p] : t[B_FIRST, p] + len(those)] = those
+        for slot, n in enumerate(those.tolist()):
+            shelf = int(t[V_AFFINITY, n] * t[B_LEVELS, p] + min(t[V_LOAD, n], t[B_LEVELS, p] - 1))
+            add(cells, int(t[B_BITS, p]) + shelf * int(t[B_WORDS, p]), len(those), slot)
+            cells[t[B_COUNT, p] + shelf] += 1
+        t[B_FREE, p] = np.maximum(t[V_CAP, those] - t[V_LOAD, those], 0).sum()
+    for column, where, count in ((V_IS_DUE, X_DUE, X_DUE_COUNT), (V_GROWERS, X_GROWERS, X_GROWER_COUNT)):
+        there = np.flatnonzero(t[column, :nodes]).tolist()
+        one[count] = len(there)
+        for n in there:
+            add(cells, int(one[where]), nodes, n)
     return desk._replace(cells=cells)

@@ -8,6 +8,7 @@ from typing import Any
 from fairlead.kernels.columns import (
     AGAIN,
     C_LIST,
+    C_REASON,
     C_ROOT,
     G_ACTIVE,
     G_REKEYED,
@@ -17,8 +18,10 @@ from fairlead.kernels.columns import (
     K_CLASS,
     K_LEVEL,
     K_LINK,
+    K_OWN,
     K_STATE,
     NEVER,
+    R_RESHAPES,
     RUNNING,
     Cluster,
     Desk,
@@ -30,9 +33,11 @@ from fairlead.kernels.columns import (
 from fairlead.kernels.desk import ask_start, ask_suspend
 from fairlead.kernels.jit import inner, int64
 from fairlead.kernels.ranks import outranks
+from fairlead.kernels.rows import FINISH_ROW, KILL_ROW, NODE_DOWN_ROW, NODE_UP_ROW, WITHDRAW_ROW
 from fairlead.model.reason import Reason
-from fairlead.policy.base import CompiledPlanner
+from fairlead.policy.base import CompiledPlanner, Memo
 from fairlead.policy.hived.gpus import change_slot, free_gpu, hand_over
+from fairlead.policy.hived.handover import recall, take_over
 from fairlead.policy.hived.layout import lay_out
 from fairlead.policy.hived.ledger import allocate, give, set_bad, set_healthy
 from fairlead.policy.hived.mapping import find_physical
@@ -73,6 +78,7 @@ from fairlead.policy.hived.tables import (
     OPPORTUNIST,
     VC_EPOCH,
     VC_SIZE,
+    X_ALSO,
     X_BOUND,
     X_LINK,
     X_MAP,
@@ -83,7 +89,6 @@ from fairlead.policy.hived.tables import (
 )
 from fairlead.state.view import View
 
-FINISH_ROW, KILL_ROW, NODE_DOWN_ROW, NODE_UP_ROW = 4, 7, 8, 9  # of kernels.moves; ends are from the first to the second
 OUTRANKED = int(Reason.OUTRANKED)
 
 
@@ -126,13 +131,29 @@ def _epoch(x: I8, kind: int) -> int:
 
 
 @inner
-def _end(t: Table, x: I8, j: Jobs, i: int) -> None:
+def _kind(x: I8, j: Jobs, q: Queue, i: int) -> int:
+    """The record of what job i asked for, whatever it runs as: somebody else may have given it more or less."""
+    return _class(x, int64(j.ints[K_OWN if q.counter[R_RESHAPES] != 0 else K_CLASS, i]))
+
+
+@inner
+def _end(t: Table, x: I8, j: Jobs, q: Queue, i: int) -> None:
     gpu = x[x[H_JOBS] + i]
     while gpu >= 0:
-        after = t[gpu, X_LINK]
-        free_gpu(t, x, gpu)
+        after, other = t[gpu, X_LINK], t[gpu, X_ALSO]
+        if other >= 0:
+            t[gpu, X_OWNER] = other if t[gpu, X_OWNER] == i else t[gpu, X_OWNER]
+            t[gpu, X_ALSO] = -1
+        else:
+            free_gpu(t, x, gpu)
         gpu = after
-    _unblock(x, _class(x, int64(j.ints[K_CLASS, i])))
+    _unblock(x, _kind(x, j, q, i))
+
+
+@inner
+def _has_gpus(t: Table, x: I8, i: int) -> bool:
+    gpu = x[x[H_JOBS] + i]
+    return gpu >= 0 and (t[gpu, X_OWNER] == i or t[gpu, X_ALSO] == i)
 
 
 @inner
@@ -152,8 +173,11 @@ def _learn(t: Table, x: I8, j: Jobs, q: Queue, log: Log) -> None:
     """What happened since it was last asked; its own starts and suspensions it knows."""
     for row in range(x[H_ROW], q.counter[G_ROWS]):
         kind, subject = int64(log.what[0, row]), int64(log.what[1, row])
-        if FINISH_ROW <= kind <= KILL_ROW:
-            _end(t, x, j, subject)
+        if FINISH_ROW <= kind <= KILL_ROW:  # the ways to end are numbered in a row
+            _end(t, x, j, q, subject)
+        elif kind == WITHDRAW_ROW:
+            if _has_gpus(t, x, subject):
+                _end(t, x, j, q, subject)
         elif kind == NODE_DOWN_ROW or kind == NODE_UP_ROW:
             _node_turns(t, x, subject, kind == NODE_DOWN_ROW)
     x[H_ROW] = q.counter[G_ROWS]
@@ -162,9 +186,10 @@ def _learn(t: Table, x: I8, j: Jobs, q: Queue, log: Log) -> None:
     while link > 0:
         i = link - 1
         link = int64(j.ints[K_LINK, i])
-        kind = _class(x, int64(j.ints[K_CLASS, i]))
+        kind = _kind(x, j, q, i)
         slot, gpu = _slot(x, j, i, kind), x[x[H_JOBS] + i]
-        if j.ints[K_STATE, i] == RUNNING and slot >= 0 and t[gpu, X_SLOT] != slot:
+        # one that runs on as opportunistic, since it was started where its cells are not, has no priority among them
+        if j.ints[K_STATE, i] == RUNNING and slot >= 0 and t[gpu, X_SLOT] >= 0 and t[gpu, X_SLOT] != slot:
             while gpu >= 0:
                 change_slot(t, x, gpu, slot)
                 gpu = t[gpu, X_LINK]
@@ -197,6 +222,8 @@ def _next_class(x: I8, j: Jobs, q: Queue) -> int:
     for a in range(q.counter[G_ACTIVE]):
         k = q.classes[C_LIST, a]
         kind, i = _class(x, k), q.classes[C_ROOT, k]
+        if q.classes[C_REASON, k] != 0:  # live, it ran before under other rules; here it never will
+            continue
         if strict:
             h = heads + 2 * x[kind + K_VC] + (1 if x[kind + K_PRIO] < 0 else 0)
             if x[h] < 0 or _before(x, j, i, kind, q.classes[C_ROOT, x[h]], _class(x, x[h])):
@@ -261,15 +288,13 @@ def _set_aside(t: Table, x: I8, gpus: int, physical: bool) -> tuple[int, int]:
     for g in range(gpus):
         gpu = x[x[H_GPU_LIST] + g] if physical else t[x[x[H_GPU_LIST] + g], X_MAP]
         t[gpu, X_MARK] = stamp
-        owner = t[gpu, X_OWNER]
-        if owner < 0:
-            continue
-        known = False
-        for v in range(victims):
-            known = known or x[x[H_VICTIMS] + v] == owner
-        if not known:
-            x[x[H_VICTIMS] + victims] = owner
-            victims += 1
+        for owner in (t[gpu, X_OWNER], t[gpu, X_ALSO]):
+            known = owner < 0
+            for v in range(victims):
+                known = known or x[x[H_VICTIMS] + v] == owner
+            if not known:
+                x[x[H_VICTIMS] + victims] = owner
+                victims += 1
     _sort(x, x[H_VICTIMS], victims)
     for v in range(victims):
         gpu = x[x[H_JOBS] + x[x[H_VICTIMS] + v]]
@@ -311,7 +336,7 @@ def _take(t: Table, x: I8, j: Jobs, q: Queue, desk: Desk, i: int, kind: int, slo
     for r in range(rest):
         free_gpu(t, x, x[x[H_REST] + r])
     for v in range(victims):
-        _unblock(x, _class(x, int64(j.ints[K_CLASS, x[x[H_VICTIMS] + v]])))
+        _unblock(x, _kind(x, j, q, x[x[H_VICTIMS] + v]))
     _sort(x, x[H_GPU_LIST], gpus)
     for g in range(gpus):
         desk.ids[g] = x[x[H_GPU_LIST] + g]
@@ -343,6 +368,7 @@ class Hived(CompiledPlanner):
     tenant_classes = True
     priority_classes = True
     own_quotas = True
+    takes_over = True
     plan = staticmethod(plan)
 
     @classmethod
@@ -355,3 +381,9 @@ class Hived(CompiledPlanner):
 
     def desk(self, view: View) -> Desk:
         return lay_out(view, self.setup)
+
+    def take_over(self, view: View, memos: Mapping[int, Memo]) -> Desk:
+        return take_over(view, self.setup, memos)
+
+    def recall(self, view: View, desk: Desk) -> Mapping[int, Memo]:
+        return recall(view, desk)

@@ -12,6 +12,7 @@ from fairlead.policy.hived.tables import (
     NOBODY,
     OPPORTUNIST,
     V_SLOTS,
+    X_ALSO,
     X_BAD,
     X_BOUND,
     X_DPOS,
@@ -113,6 +114,7 @@ def free_gpu(t: Table, x: I8, gpu: int) -> None:
     _count_physical(t, x, gpu, slot, -1)
     t[gpu, X_SLOT] = NOBODY
     t[gpu, X_OWNER] = -1
+    t[gpu, X_ALSO] = -1
 
 
 @inner

@@ -90,6 +90,14 @@ class Holdings:
                 gpu.set_state(CellState.RESERVED)
         del self.groups[group.name]
 
+    def take(self, gpu: PhysicalCell, virtual: VirtualCell | None, priority: int, vc: str) -> str:
+        """A GPU for whoever runs on it already, as this virtual one, or as nobody's: says what breaks safety, "" where nothing
+        does. What broke it is to be freed again."""
+        return self._take_gpu(gpu, virtual, priority, vc)
+
+    def free(self, gpu: PhysicalCell, vc: str) -> None:
+        self._free_gpu(gpu, vc)
+
     # -- groups -----------------------------------------------------------------------------------------------------------
 
     def _new_allocated(self, pod: Pod, where: Bind) -> Group:

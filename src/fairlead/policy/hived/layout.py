@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -13,7 +13,7 @@ from fairlead.kernels.columns import I8, Desk
 from fairlead.kernels.desk import empty_desk
 from fairlead.policy.hived.algorithm import Hived
 from fairlead.policy.hived.build import Chain
-from fairlead.policy.hived.cells import PhysicalCell, VirtualCell
+from fairlead.policy.hived.cells import OPPORTUNISTIC, PhysicalCell, VirtualCell
 from fairlead.policy.hived.setup import Setup
 from fairlead.policy.hived.tables import (
     CELL_COLUMNS,
@@ -26,6 +26,7 @@ from fairlead.policy.hived.tables import (
     CLASS_SIZE,
     H_CHAIN_COUNT,
     H_CHAINS,
+    H_CLASS_COUNT,
     H_CLASSES,
     H_GPU_LIST,
     H_HEADS,
@@ -86,6 +87,7 @@ from fairlead.policy.hived.tables import (
     V_DIRTY,
     V_HEADS,
     V_HIGH,
+    V_NDIRTY,
     V_PHYSICAL,
     V_SET,
     V_SIZE,
@@ -93,6 +95,7 @@ from fairlead.policy.hived.tables import (
     V_TAILS,
     VC_SIZE,
     VIEW_SIZE,
+    X_ALSO,
     X_BAD,
     X_BOUND,
     X_DIRTY,
@@ -103,12 +106,14 @@ from fairlead.policy.hived.tables import (
     X_LABEL,
     X_LEAF0,
     X_LEVEL,
+    X_LINK,
     X_LV,
     X_MARK,
     X_NEXT,
     X_NKIDS,
     X_NODE,
     X_OPP,
+    X_OWNER,
     X_PARENT,
     X_PIN,
     X_POS,
@@ -149,13 +154,21 @@ class _Lists:
 
 
 class Layout:
-    def __init__(self, hived: Hived, setup: Setup, jobs: int, nodes: Sequence[str]) -> None:
-        self.hived, self.setup = hived, setup
+    def __init__(
+        self,
+        hived: Hived,
+        setup: Setup,
+        jobs: int,
+        nodes: Sequence[str],
+        held: Mapping[int, Sequence[int]] | None = None,
+    ) -> None:
+        """`held`: GPUs of jobs that run already, as the cells say by whom they are used."""
+        self.hived, self.setup, self.held = hived, setup, held or {}
         self.lists = _Lists()
         self.chains = list(hived.chains.values())
         self.vcs = list(hived.clusters.values())
         self.slots = max((one.priority + 1 for one in setup.classes), default=1) * setup.levels or 1
-        self.opportunism = any(one.priority < 0 for one in setup.classes)
+        self.opportunism = bool(self.held) or any(one.priority < 0 for one in setup.classes)
         self.header = np.zeros(HEADER, np.int64)
         self._number_cells()
         self.t = np.full((len(self.cells), CELL_COLUMNS), -1, np.int64)
@@ -245,11 +258,16 @@ class Layout:
             row[X_BOUND] = -1 if cell.bound is None else self.number[cell.bound]
             row[[X_USED, X_OPP, X_BAD, X_SPLIT, X_PIN, X_HELD, X_DIRTY, X_MARK]] = 0
             row[X_SLOT] = NOBODY
+            if not cell.children:
+                row[X_SLOT] = cell.priority  # FREE is NOBODY, and OPPORTUNISTIC is OPPORTUNIST
             if isinstance(cell, PhysicalCell):
                 row[X_SPLIT], row[X_PIN] = cell.split, cell.pinned
+                row[X_OPP] = cell.used.get(OPPORTUNISTIC, 0)
             else:
                 row[X_ROOT] = self.number[cell.root]
                 row[X_VC] = vc_number[cell.vc]
+                if cell.root is cell:
+                    row[X_HELD] = _guaranteed(cell)
         for cell, at in leaf0.items():
             t[self.number[cell], X_LEAF0] = at
 
@@ -288,17 +306,25 @@ class Layout:
         record[V_SIZE], record[V_BUCKETS], record[V_PHYSICAL] = size, buckets, physical
         record[V_HEADS], record[V_TAILS] = self.lists.room(buckets, -1), self.lists.room(buckets, -1)
         record[V_SET] = self.lists.room(int(words(buckets)))
-        record[V_DIRTY], record[V_SLOTS] = self.lists.room(len(nodes)), self.lists.room(self.slots)
+        record[V_DIRTY], record[V_SLOTS] = self.lists.room(len(nodes)), self._file_used(nodes, physical)
         at = self.lists.put(record)
         for node in nodes:
             number = self.number[node]
-            self.t[number, X_VIEW] = at
+            self.t[number, X_VIEW], self.t[number, X_USED] = at, _guaranteed(node)
             if not physical:
-                self.t[number, X_SLOTS] = self.lists.room(self.slots)
+                self.t[number, X_SLOTS] = self._file_used([node], False)
             for gpu in node.leaves():
                 self.t[self.number[gpu], X_NODE] = number
         self.views.append((at, nodes))
         return at
+
+    def _file_used(self, nodes: Sequence[PhysicalCell | VirtualCell], physical: bool) -> int:
+        """GPUs of some nodes by the priority of who has them."""
+        used = [0] * self.slots
+        for node in nodes if not physical else ():
+            for slot, count in node.used.items():
+                used[slot] += count
+        return self.lists.put(used)
 
     def _file_classes(self) -> None:
         count = max((one.number for one in self.setup.classes), default=0) + 1
@@ -311,7 +337,7 @@ class Layout:
             row[K_VC], row[K_PRIO], row[K_GPUS] = names.index(one.vc), one.priority, one.gpus
             row[K_CHAINS] = len(one.chains)
             row[K_CHAIN0] = self.lists.put([self.chains_at + numbers[chain] * CHAIN_SIZE for chain in one.chains])
-        self.header[H_CLASSES] = self.lists.put(records.ravel())
+        self.header[H_CLASSES], self.header[H_CLASS_COUNT] = self.lists.put(records.ravel()), count
 
     def _file_nodes(self, machines: Sequence[str]) -> None:
         """By machine, its GPUs, in the order of the cells."""
@@ -354,7 +380,8 @@ class Layout:
                 for position, cell in enumerate(cells):
                     lv = self.lv(chain, level)
                     x[x[lv + L_FREE] + position], t[self.number[cell], X_POS] = self.number[cell], position
-                    add(x, x[lv + L_SETS], x[lv + L_COUNT], position)
+                    opportunists = cell.used.get(OPPORTUNISTIC, 0)
+                    add(x, x[lv + L_SETS] + opportunists * x[lv + L_STRIDE], x[lv + L_COUNT], position)
                     x[lv + L_NFREE] = position + 1
         for at, nodes in self.views:
             size = int(x[at + V_SIZE])
@@ -364,6 +391,23 @@ class Layout:
             t[numbers[1:], X_PREV], t[numbers[:-1], X_NEXT] = numbers[:-1], numbers[1:]
             x[x[at + V_HEADS] + key], x[x[at + V_TAILS] + key], x[at + V_HIGH] = numbers[0], numbers[-1], len(numbers)
             add(x, x[at + V_SET], x[at + V_BUCKETS], key)
+            in_use = [self.number[node] for node in nodes if node.used]
+            t[in_use, X_DIRTY] = 1
+            x[x[at + V_DIRTY] : x[at + V_DIRTY] + len(in_use)], x[at + V_NDIRTY] = in_use, len(in_use)
+        self._fill_jobs()
+
+    def _fill_jobs(self) -> None:
+        """Who has which GPUs. Two who share one have no other."""
+        t, x = self.t, self.x
+        for job, gpus in self.held.items():
+            x[x[H_JOBS] + job] = gpus[0]
+            for gpu, after in zip(gpus, [*gpus[1:], -1]):
+                t[gpu, X_ALSO], t[gpu, X_OWNER], t[gpu, X_LINK] = t[gpu, X_OWNER], job, after
+
+
+def _guaranteed(cell: PhysicalCell | VirtualCell) -> int:
+    """GPUs of a cell that guaranteed jobs have."""
+    return sum(count for priority, count in cell.used.items() if priority != OPPORTUNISTIC)
 
 
 def _spread(cell: PhysicalCell | VirtualCell, at: int, leaf0: dict[PhysicalCell | VirtualCell, int]) -> None:
@@ -385,9 +429,14 @@ def _no_collecting() -> Iterator[None]:
             gc.enable()
 
 
-def lay_out(view: View, setup: Setup) -> Desk:
+#: makes jobs hold cells that nobody holds yet: GPUs of each
+Settle = Callable[[Hived], Mapping[int, Sequence[int]]]
+
+
+def lay_out(view: View, setup: Setup, settle: Settle | None = None) -> Desk:
     with _no_collecting():
         hived = Hived(setup.spec, checked=True)
-        found = Layout(hived, setup, view.jobs_in_all, [node.name for node in view.cluster.nodes])
+        held = {} if settle is None else settle(hived)
+        found = Layout(hived, setup, view.jobs_in_all, [node.name for node in view.cluster.nodes], held)
     gpus = view.cluster.gpus
-    return empty_desk(gpus + 1, gpus, ints=found.t, cells=found.x)
+    return empty_desk(2 * gpus + 1, gpus, ints=found.t, cells=found.x)

@@ -47,6 +47,7 @@ X_KEY = 31  #: its bucket
 X_LABEL = 32  #: its place in the bucket: larger is later
 X_PREV = 33
 X_NEXT = 34
+X_ALSO = 35  #: physical GPUs: another job that has half of it, which HiveD did not put there; -1
 CELL_COLUMNS = 40
 
 NOBODY, OPPORTUNIST = -2, -1
@@ -86,6 +87,7 @@ H_VICTIMS = 30  #: scratch: jobs
 H_PARTS = 31  #: scratch: cells split off
 H_SPARE = 33  #: scratch per level
 H_BAD_NODES = 34
+H_CLASS_COUNT = 35
 H_BROKEN = 32  #: 1: a virtual cluster could not have what it owns
 HEADER = 40
 

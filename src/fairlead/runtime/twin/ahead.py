@@ -99,6 +99,8 @@ class Ahead:
             used=m.used,
             options=m.options,
             now=m.now,
+            profiles=m.profiles,
+            memo=m.memo,
             live=False,
         )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fairlead.kernels.columns import C_REASON, F8, K_CLASS
+from fairlead.kernels.columns import C_REASON, F8
 from fairlead.model.cluster import NodeSpec
 from fairlead.model.event import EventKind
 from fairlead.model.reason import Reason
@@ -123,14 +123,16 @@ def _why_not(status: Status, reason: Reason, note: str, later: str) -> tuple[str
 
 
 def refusals(ahead: Ahead) -> dict[int, Reason]:
-    """Who can't run as things are, and why: jobs that no cluster like this could hold, and those left when all have ended."""
+    """Who can't run as things are, and why: jobs that no cluster like this could hold under this policy, and those that are left
+    when all others have ended."""
     _, kind, job, arg = ahead.rows()
-    state = ahead.state
-    found = {}
-    for row in np.flatnonzero(kind == EventKind.REFUSE).tolist():
-        i = int(job[row])
-        ever = Reason(int(state.queue.classes[C_REASON, state.jobs.ints[K_CLASS, i]]))
-        found[i] = ever or Reason(int(arg[row]))
+    state, jobs = ahead.state, ahead.moment.jobs
+    at = np.flatnonzero(kind == EventKind.REFUSE)
+    found = {i: Reason(why) for i, why in zip(job[at].tolist(), arg[at].tolist(), strict=True)}
+    ever = state.queue.classes[C_REASON]
+    for i in range(len(jobs)) if ever.any() else ():
+        if jobs[i][1].status in (Status.NEW, Status.WAITING) and ever[state.own_class(i)]:
+            found[i] = Reason(int(ever[state.own_class(i)]))
     return found
 
 
@@ -146,7 +148,7 @@ def outlook(ahead: Ahead) -> Outlook:
     return Outlook(
         jobs=sum(counted),
         finished=core.finished,
-        never=int(np.count_nonzero(outcome.refused)),
+        never=len(refusals(ahead)),
         assumed=sum(counted[i] for i in ahead.notes),
         wait_s=core.wait_s,
         jct_s=spread(outcome.finish_s - submit_s, overwrite=True),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from fairlead.model.cluster import ClusterSpec, NodeSpec
 from fairlead.runtime.live import LiveCore
-from fairlead.runtime.live_jobs import LiveJob, Standing
+from fairlead.runtime.live_jobs import LiveJob, Memo, NoProfiles, Profiles, Standing
 from fairlead.state.rules import Options
 
 
@@ -21,6 +21,8 @@ class Moment:
     down: frozenset[int] = frozenset()  #: nodes that take no more jobs
     used: Mapping[str, tuple[float, float]] = field(default_factory=dict)  #: as LiveCore.used gives it
     options: Options = field(default_factory=Options)
+    profiles: Profiles = field(default_factory=NoProfiles)
+    memo: Memo | None = None  #: what the policy's planner has noted beside what is in the jobs' standings
 
     def with_job(self, job: LiveJob) -> Moment:
         """The same, had this job been submitted just now: for a dry run."""
@@ -31,7 +33,18 @@ def moment_of(core: LiveCore, now: float) -> Moment:
     """A copy of where the core stands. Jobs that it was told have ended are not there any more."""
     now, ending = max(now, core.reached_s), core.ending()
     jobs = tuple(entry for entry in core.snapshot(now) if entry[0].id not in ending)
-    return Moment(core.spec, core.policy, core.placer, now, jobs, core.closed(), core.used(), core.options)
+    return Moment(
+        core.spec,
+        core.policy,
+        core.placer,
+        now,
+        jobs,
+        core.closed(),
+        core.used(),
+        core.options,
+        core.profiles,
+        core.memo(),
+    )
 
 
 def grown(spec: ClusterSpec, nodes: Sequence[NodeSpec]) -> ClusterSpec:
