@@ -104,6 +104,11 @@ class Machine:
         check(self.core.core.state)
         check_desk(self.core)
 
+    def check_jobs(self) -> None:
+        """Nobody is lost between two cores."""
+        there = {job.id for job, _ in self.core.snapshot(self.now())}
+        assert there == self.known - self.ended, f"lost: {sorted(self.known - self.ended - there)}"
+
     def due(self) -> dict[str, float]:
         due, index = self.core.core.state.jobs.floats[J_DUE], self.core._index
         return {job: max(float(due[index[job]]), self.now()) for job in self.running}
@@ -112,7 +117,7 @@ class Machine:
         return float(self.core.core.state.queue.limit[Q_NOW])
 
     def run(
-        self, jobs: list[LiveJob], disturb: Callable[[float], None] | None = None, until: float = math.inf
+        self, jobs: list[LiveJob], disturb: Callable[[float], object] | None = None, until: float = math.inf
     ) -> list[LiveJob]:
         """Until then, or until nothing more happens: who is still to come."""
         coming = list(jobs)
@@ -168,6 +173,8 @@ class Machine:
             setting.spec, setting.policy, setting.placer, jobs=jobs, down=self.closed, used=old.used(),
             options=setting.options, now=now, profiles=setting.profiles, memo=memo,
         )  # fmt: skip
+        self.core._early = old._early
+        self.check_jobs()
         return self.step(now)
 
 

@@ -261,8 +261,3 @@ def test_gpus_that_a_running_job_holds_are_taken_in_a_core_that_is_built_on_them
     assert kinds(core, 50.0) == []
     core.end("a", 60.0)
     assert [(one.job, one.gpu_ids) for one in core.step(60.0)] == [("b", (0, 1, 2, 3))]
-
-
-def test_a_policy_that_could_not_take_over_running_jobs_says_so() -> None:
-    with pytest.raises(InputError, match="can't take over running jobs yet"):
-        one_node("gandiva")

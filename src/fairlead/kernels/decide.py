@@ -34,6 +34,7 @@ from fairlead.kernels.columns import (
     R_GROUPED,
     R_PREEMPTS,
     R_RATES,
+    R_RESHAPES,
     R_SEED,
     R_SHARES,
     R_STRICT,
@@ -51,6 +52,7 @@ from fairlead.kernels.lanes import empty_lane, enter_lane
 from fairlead.kernels.moves import (
     hold,
     hold_called,
+    reopen_all,
     reopen_around_called,
     rerank,
     start,
@@ -124,10 +126,15 @@ def start_displacing(
             put_back(c, j, q, log, v)
             j.ints[K_SCRATCH, x] = -1
         else:
-            suspend(c, j, q, log, v, now, reason, f)
             if q.counter[R_RATES] != 0:
                 rerate_neighbours(c, j, q, log, v, now)
+            suspend(c, j, q, log, v, now, reason, f)
     start_called(c, j, q, log, i, now, at, written, f)
+    if (
+        q.counter[R_RESHAPES] != 0
+    ):  # live: somebody else had given them more or less than they asked for, and now they wait
+        reopen_all(q)
+        return
     for x in range(count - 1, -1, -1):
         v = int64(j.ints[K_SCRATCH, x])
         if v >= 0:

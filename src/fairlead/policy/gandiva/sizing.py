@@ -17,6 +17,7 @@ from fairlead.policy.gandiva.tables import (
     A_GPUS,
     A_GROWN,
     A_LEAST,
+    A_MATE,
     A_MOST,
     A_PRIORITY,
     E_JOB,
@@ -98,7 +99,7 @@ def _who_grows(d: Desk, n: int, now: float) -> int:
         e = t[E_NEXT, e - 1]
         if t[A_MOST, i] == 0 or t[A_GPUS, i] >= t[A_MOST, i] or t[A_GROWN, i] != 0 or not is_local(d, i):
             continue
-        if not has_run_a_turn(d, i, now):
+        if t[A_MATE, i] != 0 or not has_run_a_turn(d, i, now):  # who shares a GPU gets one to itself first
             continue
         extra = t[A_GPUS, i] - t[A_ASK, i]
         if (

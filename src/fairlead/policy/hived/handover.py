@@ -10,7 +10,7 @@ waits as the guaranteed job that it is. So are jobs that share a GPU, which cell
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fairlead.kernels.columns import G_ROWS, I8, K_LEVEL, Desk
@@ -100,7 +100,20 @@ def _seat(t: I8, x: I8, roots: Mapping[int, int], gpu: int) -> tuple[float, floa
 
 
 def take_over(view: View, setup: Setup, memos: Mapping[int, Memo]) -> Desk:
-    desk = lay_out(view, setup, lambda hived: _Takeover(view, setup, hived, memos).run())
+    def settle(fresh: Callable[[], Hived]) -> tuple[Hived, Mapping[int, list[int]]]:
+        """Where cells must be looked for, what comes first matters; some ways are tried, and the best is taken."""
+        best = None
+        for way in WAYS:
+            one = _Takeover(view, setup, fresh(), memos, way)
+            one.run()
+            if best is None or one.without_cells < best.without_cells:
+                best = one
+            if best.without_cells == 0:
+                break
+        assert best is not None
+        return best.hived, best.held
+
+    desk = lay_out(view, setup, settle)
     _, _, q = view.columns()
     desk.cells[H_ROW] = q.counter[G_ROWS]
     if BESIDE in memos:
@@ -113,9 +126,22 @@ def _seats(memo: Memo) -> list[Seat]:
     return [Seat(*numbers[at : at + 4]) for at in range(0, len(numbers), 4)]
 
 
+@dataclass(frozen=True)
+class Way:
+    """To look for cells: the jobs with most GPUs first, or in order; in the largest cells first, or in the smallest."""
+
+    large_jobs_first: bool
+    large_cells_first: bool
+
+
+WAYS = (Way(False, False), Way(True, False), Way(True, True), Way(False, True))
+
+
 class _Takeover:
-    def __init__(self, view: View, setup: Setup, hived: Hived, memos: Mapping[int, Memo]) -> None:
-        self.view, self.setup, self.hived, self.memos = view, setup, hived, memos
+    def __init__(self, view: View, setup: Setup, hived: Hived, memos: Mapping[int, Memo], way: Way) -> None:
+        self.view, self.setup, self.hived, self.memos, self.way = view, setup, hived, memos, way
+        self.held: dict[int, list[int]] = {}  #: the GPUs of each job, in its order
+        self.without_cells = 0  #: guaranteed jobs that are to run on as opportunistic ones
         self.classes = {one.number: one for one in setup.classes}
         self.gpus: dict[int, PhysicalCell] = {}
         for chain in hived.chains.values():
@@ -124,14 +150,16 @@ class _Takeover:
                     self.gpus[setup.gpu_ids[node.address, gpu.index]] = gpu
         self.sitting = Counter(gpu for job in view.running() for gpu in job.gpu_ids)
 
-    def run(self) -> dict[int, list[int]]:
-        """The cells are held by who runs there; GPUs of each job, in its order."""
-        held = {}
-        jobs = [(self._priority(job), job) for job in self.view.running()]
-        # a higher priority first; who is opportunistic takes nobody's cell
-        for priority, job in sorted(jobs, key=lambda one: (-one[0], one[1].job)):
-            held[job.job] = self._settle(job, priority)
-        return held
+    def run(self) -> None:
+        """The cells are held by who runs there. A higher priority goes first; who is opportunistic takes nobody's cell."""
+
+        def rank(one: tuple[int, JobView]) -> tuple[int, bool, int, int]:
+            priority, job = one
+            size = len(job.gpu_ids) if self.way.large_jobs_first else 0
+            return -priority, job.job not in self.memos, -size, job.job
+
+        for priority, job in sorted(((self._priority(job), job) for job in self.view.running()), key=rank):
+            self.held[job.job] = self._settle(job, priority)
 
     def _class(self, job: JobView) -> ClassOfJobs:
         return self.classes[self.view.own_class(job.job)]
@@ -149,6 +177,7 @@ class _Takeover:
         alone = all(self.sitting[gpu] == 1 for gpu in order)
         known_foreign = any(seat.level < 0 for seat in seats)
         if priority < 0 or not alone or known_foreign or not self._take_cells(order, seats, priority, vc):
+            self.without_cells += priority >= 0 and alone and not known_foreign
             for number in order:
                 if self.gpus[number].priority != OPPORTUNISTIC:
                     self.hived.take(self.gpus[number], None, OPPORTUNISTIC, vc)
@@ -191,7 +220,8 @@ class _Takeover:
             return
         roots = self.hived.clusters[vc].preassigned.get(gpu.chain, [])
         least = self._extent(gpu, order)
-        for level in [*range(least, len(roots)), *range(min(least, len(roots)) - 1, 0, -1)]:
+        levels = [*range(least, len(roots)), *range(min(least, len(roots)) - 1, 0, -1)]
+        for level in sorted(levels, reverse=True) if self.way.large_cells_first else levels:
             free = [root for root in roots[level] if root.bound is None]
             if free and _above(gpu, level).is_free():
                 yield _first_leaf(free[0])

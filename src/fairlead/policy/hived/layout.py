@@ -429,14 +429,16 @@ def _no_collecting() -> Iterator[None]:
             gc.enable()
 
 
-#: makes jobs hold cells that nobody holds yet: GPUs of each
-Settle = Callable[[Hived], Mapping[int, Sequence[int]]]
+#: fresh cells in, cells that jobs hold out, and the GPUs of each of those jobs
+Settle = Callable[[Callable[[], Hived]], tuple[Hived, Mapping[int, Sequence[int]]]]
 
 
 def lay_out(view: View, setup: Setup, settle: Settle | None = None) -> Desk:
+    def fresh() -> Hived:
+        return Hived(setup.spec, checked=True)
+
     with _no_collecting():
-        hived = Hived(setup.spec, checked=True)
-        held = {} if settle is None else settle(hived)
+        hived, held = (fresh(), {}) if settle is None else settle(fresh)
         found = Layout(hived, setup, view.jobs_in_all, [node.name for node in view.cluster.nodes], held)
     gpus = view.cluster.gpus
     return empty_desk(2 * gpus + 1, gpus, ints=found.t, cells=found.x)
