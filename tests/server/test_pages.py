@@ -169,3 +169,27 @@ def test_the_folder_of_a_store_is_its_owners_alone(tmp_path: Path) -> None:
         for path in (tmp_path / "deep" / "er").iterdir():
             assert path.stat().st_mode & 0o077 == 0, path.name
         assert (tmp_path / "deep" / "er").stat().st_mode & 0o077 == 0
+
+
+def test_the_journal_is_read_up_to_a_number_and_for_one_user(store: Store) -> None:
+    submit(store, submission("a", user="ann"), submission("b", user="bob"), submission("c", user="ann"))
+    batch = Batch()
+    batch.record("drain", 2.0, node="node-0")
+    store.write(batch)
+    assert [(event.seq, event.job_id) for event in store.events()] == [(1, "1"), (2, "2"), (3, "3"), (4, None)]
+    assert [event.seq for event in store.events(1, until=3)] == [2, 3]
+    assert [event.seq for event in store.events(user="ann")] == [1, 3, 4]
+    assert [event.seq for event in store.events(user="bob", until=3)] == [2]
+    assert [event.job_id for event in store.timeline("2")] == ["2"]
+
+
+def test_jobs_come_with_their_specifications_page_by_page(store: Store) -> None:
+    submit(store, submission("a", 1.0, gpus=2), submission("b", 2.0, array=(0, 1, 2)), submission("c", 3.0))
+    seen: list[tuple[str, int]] = []
+    after = 0
+    while page := store.with_specs(after, limit=2):
+        seen += [(row.id, spec.gpus) for row, spec in page]
+        after = page[-1][0].seq
+    assert seen == [("1", 2), ("2_0", 1), ("2_1", 1), ("2_2", 1), ("5", 1)]
+    assert [row.id for row, _ in store.with_specs(since_s=2.0, until_s=3.0)] == ["2_0", "2_1", "2_2"]
+    assert store.with_specs(since_s=9.0) == []

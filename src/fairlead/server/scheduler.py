@@ -98,6 +98,11 @@ class Scheduler:
     def drained(self) -> dict[str, NodeRow]:
         return dict(self._drained)
 
+    def closed(self) -> frozenset[str]:
+        """Nodes that take no jobs: drained, or not there at present."""
+        core = self._floor.core
+        return frozenset(core.spec.nodes[number].name for number in core.closed())
+
     def moment(self) -> Moment:
         """How everything stands, for the twin: nothing that is done with it changes anything here."""
         return moment_of(self._floor.core, self.clock.now())

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from fairlead.runtime.protocols import Report, ReportKind
+
 from .service import Service, wait_for
 
 
@@ -44,6 +46,18 @@ def test_a_node_is_drained_and_used_again(live: Service) -> None:
     assert (node()["state"], node()["drained_s"]) == ("up", None)
     missed = live.ask("ada", "POST", "/v1/nodes/nod-0/drain")
     assert (missed.status_code, "did you mean 'node-0'?" in missed.json()["detail"]) == (404, True)
+
+
+def test_a_node_that_is_not_there_is_down(live: Service) -> None:
+    async def told(kind: ReportKind) -> None:
+        report = Report(kind, live.scheduler.now(), node="node-1")
+        await live.scheduler._ask(lambda turn: live.scheduler._floor.reported(turn, report))
+
+    live.call(told(ReportKind.NODE_DOWN))
+    assert [n["state"] for n in live.ask("ann", "GET", "/v1/nodes").json()["nodes"]] == ["up", "down"]
+    assert live.ask("ann", "GET", "/v1/cluster").json()["nodes_up"] == 1
+    live.call(told(ReportKind.NODE_UP))
+    assert [n["state"] for n in live.ask("ann", "GET", "/v1/nodes").json()["nodes"]] == ["up", "up"]
 
 
 def test_tenants_are_added_changed_and_removed(live: Service, running: str) -> None:

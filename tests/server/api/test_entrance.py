@@ -200,7 +200,7 @@ def test_what_nobody_expected_is_logged_and_not_told(
     def broken() -> Any:
         raise ZeroDivisionError("the inside of the scheduler")
 
-    monkeypatch.setattr(live.scheduler, "drained", broken)
+    monkeypatch.setattr(live.scheduler, "closed", broken)
     answer = live.ask("ann", "GET", "/v1/cluster")
     told = assert_problem(answer, 500, answer.headers["x-request-id"])
     assert "inside" not in json.dumps(told)

@@ -98,7 +98,68 @@ def test_nothing_that_is_sent_makes_it_fail(fuzzed: Service, described: Any) -> 
     assert not fuzzed.scheduler.failure.done()
 
 
+# -- jobs that somebody could mean ---------------------------------------------------------------------------------------------------
+
+
+def some(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | values
+
+
+WHOLE = st.integers(-1, 9)
+RESOURCES = st.fixed_dictionaries(
+    {},
+    optional={
+        "gpus": WHOLE,
+        "gpu_share": st.sampled_from([0.5, "25%", 1.5, 0]),
+        "gpu_memory": st.sampled_from(["1GiB", 512, "0"]),
+        "cpus": st.sampled_from([0, 1.5, -1]),
+        "memory": st.sampled_from(["2GiB", 100, "much"]),
+    },
+)
+JOBS = st.fixed_dictionaries(
+    {"run": st.sampled_from(["true", ["sleep", "1"], "", []])},
+    optional={
+        "name": st.text(max_size=8),
+        "resources": some(RESOURCES),
+        "num_nodes": some(st.integers(0, 3)),
+        "min_gpus": some(WHOLE),
+        "max_gpus": some(WHOLE),
+        "env": st.dictionaries(st.text(max_size=3), st.text(max_size=3) | st.integers(), max_size=2),
+        "priority": st.integers(-3, 0),
+        "preemptible": st.booleans(),
+        "time_limit": some(st.sampled_from(["2h", 0, 5.5, "x"])),
+        "estimate": some(st.floats(-1, 1e9)),
+        "deadline": st.sampled_from(["12h", "2031-01-01T08:00Z", "2031-01-01", 5]),
+        "suspend": st.lists(st.sampled_from(["checkpoint", "driver", "stop", "requeue"]), max_size=3),
+        "array": st.sampled_from(["0-3", 2, "1,4,7-9", "0-99", "x"]),
+        "depends_on": st.lists(st.sampled_from(["1", "2", "3", "3_0", "99"]), max_size=2),
+        "grace_period": st.sampled_from([0, "30s", -1]),
+    },
+)
+
+
+def test_jobs_that_somebody_could_mean_are_taken_or_told_why_not(fuzzed: Service) -> None:
+    taken = []
+
+    @settings(max_examples=80, deadline=None, database=None, derandomize=True, phases=[Phase.generate])
+    @given(JOBS, st.booleans())
+    def one(job: dict[str, Any], dry: bool) -> None:
+        answer = fuzzed.ask("ann", "POST", "/v1/jobs", params={"dry_run": dry}, json=job)
+        assert answer.status_code in (200, 201, 422), answer.text
+        if answer.status_code == 201:
+            taken.append(answer.json()["jobs"][0])
+
+    one()
+    assert len(taken) > 5
+    for job in taken:
+        found = fuzzed.ask("ann", "GET", f"/v1/jobs/{job}")
+        again = fuzzed.ask("ann", "POST", "/v1/jobs", params={"dry_run": True}, json=found.json()["spec"])
+        assert (found.status_code, again.status_code) == (200, 200)  # what is shown can be sent again
+        assert fuzzed.ask("ann", "GET", f"/v1/jobs/{job}/explain").status_code == 200
+    assert not fuzzed.scheduler.failure.done()
+
+
 @pytest.mark.long
 def test_nothing_that_is_sent_for_long_makes_it_fail(fuzzed: Service, described: Any) -> None:
-    fuzz(fuzzed, described, examples=200)
+    fuzz(fuzzed, described, examples=100)
     assert not fuzzed.scheduler.failure.done()

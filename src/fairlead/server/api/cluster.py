@@ -28,8 +28,8 @@ async def me(request: Request) -> Response:
 @routes.get("/cluster", response_model=schemas.Cluster, summary="Counts of everything")
 async def cluster(request: Request) -> Response:
     desk, _ = desk_of(request), require(request, Act.SEE_CLUSTER)
-    picture, scheduler = await desk.pictures.now(), desk.scheduler
-    out = set(scheduler.drained())
+    picture, scheduler = await desk.pictures.latest(), desk.scheduler
+    out = scheduler.closed()
     return answer(
         {
             "gpus": scheduler.spec.gpus,
@@ -101,7 +101,7 @@ async def whatif(request: Request) -> Response:
 )
 async def metrics(request: Request) -> Response:
     desk, _ = desk_of(request), require(request, Act.SEE_METRICS)
-    picture = await desk.pictures.now()
+    picture = await desk.pictures.latest()
 
     def told() -> bytes:
         set_gauges(desk.metrics, picture, desk.scheduler, VERSION)

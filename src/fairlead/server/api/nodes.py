@@ -18,7 +18,9 @@ NodeName = Annotated[str, Path(description="the node's name")]
 
 
 def state_of(desk: Desk, node: str) -> str:
-    return "drained" if node in desk.scheduler.drained() else "up"
+    if node in desk.scheduler.drained():
+        return "drained"
+    return "down" if node in desk.scheduler.closed() else "up"
 
 
 def _check_known(desk: Desk, node: str) -> None:
@@ -30,7 +32,7 @@ def _check_known(desk: Desk, node: str) -> None:
 @routes.get("/nodes", response_model=schemas.Nodes, summary="Nodes, their GPUs and who has them")
 async def listing(request: Request) -> Response:
     desk, who = desk_of(request), require(request, Act.SEE_CLUSTER)
-    picture = await desk.pictures.now()
+    picture = await desk.pictures.latest()
     scope, drained, spec = who.scope(Act.SEE_JOBS), desk.scheduler.drained(), desk.scheduler.spec
     nodes: list[dict[str, Any]] = []
     for node in spec.nodes:

@@ -48,7 +48,7 @@ class Pictures:
         self._scheduler = scheduler
         self._fresh = Fresh(self._make, lambda: scheduler.last_event, 0.25, 2.0)
 
-    async def now(self) -> Picture:
+    async def latest(self) -> Picture:
         return await self._fresh.get()
 
     async def _make(self) -> Picture:
@@ -99,9 +99,15 @@ def set_gauges(metrics: Metrics, picture: Picture, scheduler: Scheduler, version
         )
         for name in picture.by_tenant()
     )
-    drained = scheduler.drained()
+    drained, closed = scheduler.drained(), scheduler.closed()
     metrics.nodes(
-        NodeGpus(node.name, node.gpus, picture.node_milli.get(node.name, 0) / 1000, drained=node.name in drained)
+        NodeGpus(
+            node.name,
+            node.gpus,
+            picture.node_milli.get(node.name, 0) / 1000,
+            up=node.name not in closed or node.name in drained,
+            drained=node.name in drained,
+        )
         for node in scheduler.spec.nodes
     )
     metrics.build(version, scheduler.policy, scheduler.placer)

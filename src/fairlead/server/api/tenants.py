@@ -23,7 +23,7 @@ TenantName = Annotated[str, Path(description="the tenant's name")]
 @routes.get("/tenants", response_model=schemas.Tenants, summary="Tenants, their quotas and what they use")
 async def listing(request: Request) -> Response:
     desk, _ = desk_of(request), require(request, Act.SEE_CLUSTER)
-    picture = await desk.pictures.now()
+    picture = await desk.pictures.latest()
     known = {tenant.name: tenant for tenant in picture.tenants}
     rows = []
     for name, jobs in sorted(picture.by_tenant().items()):
