@@ -15,8 +15,8 @@ from fairlead.kernels.columns import (
     WHOLE,
 )
 from fairlead.model.cluster import ClusterSpec
-from fairlead.state.cluster import gpu_types
-from fairlead.state.jobs import NO_SUCH_TYPE, JobInput
+from fairlead.state.cluster import gpu_types, topology_levels
+from fairlead.state.jobs import NO_SUCH_LEVEL, NO_SUCH_TYPE, JobInput
 
 #: how long a job is thought to run of which nobody has said anything
 UNKNOWN_S = 24 * 3600.0
@@ -46,6 +46,9 @@ class LiveJob:
     gpu_memory_gib: float = 0.0
     min_gpus: int = 0
     max_gpus: int = 0
+    preemptible: bool = True  #: False: once it runs, no policy takes its GPUs
+    num_nodes: int = 0  #: exactly so many, an equal part of `gpus` on each; 0: as the placer likes
+    topology: str = ""  #: the level inside one domain of which it must be: "node" or one of the cluster's
 
     def kind(self) -> tuple[Any, ...]:
         """Jobs of one kind wait together: everything that a class of the core can tell apart."""
@@ -59,6 +62,9 @@ class LiveJob:
             self.priority,
             self.min_gpus,
             self.max_gpus,
+            self.preemptible,
+            self.num_nodes,
+            self.topology,
         )
 
 
@@ -82,6 +88,7 @@ def job_columns(jobs: Sequence[LiveJob], spec: ClusterSpec, tenants: Sequence[st
     never arrive. A column that no job makes use of is left out, since the core is faster without it."""
     rows = [*jobs, *[jobs[0] if jobs else LiveJob("", 0.0, 1, tenant=tenants[0])] * (capacity - len(jobs))]
     number = {name: i for i, name in enumerate(gpu_types(spec))}
+    levels = topology_levels(spec)
     of_tenant = {name: i for i, name in enumerate(tenants)}
 
     def column(read: Callable[[LiveJob], int | float], kind: Any, usual: float) -> Any:
@@ -105,4 +112,7 @@ def job_columns(jobs: Sequence[LiveJob], spec: ClusterSpec, tenants: Sequence[st
         gpu_memory_gib=column(lambda job: job.gpu_memory_gib, np.float64, 0.0),
         min_gpus=column(lambda job: job.min_gpus, np.int32, 0),
         max_gpus=column(lambda job: job.max_gpus, np.int32, 0),
+        preemptible=column(lambda job: job.preemptible, np.int8, 1),
+        num_nodes=column(lambda job: job.num_nodes, np.int32, 0),
+        topology=column(lambda job: levels.get(job.topology, NO_SUCH_LEVEL) if job.topology else -1, np.int32, -1),
     )
