@@ -95,7 +95,11 @@ def random_tenants(random: Random, gpus: int) -> dict[str, TenantSpec]:
 
 def random_trace(random: Random, features: Collection[str], cluster: ClusterSpec) -> Trace:
     count = random.randint(3, 30)
-    gpus = [random_gang(random, cluster) for _ in range(count)]
+    even = "bounds" in features
+    gpus = [
+        even_gang(random, cluster) if even and random.random() < 0.6 else random_gang(random, cluster)
+        for _ in range(count)
+    ]
     duration_s = random_durations(random, features, count)
     shares = [1000] * count
     if "shares" in features:
@@ -153,6 +157,12 @@ def random_gang(random: Random, cluster: ClusterSpec) -> int:
     return everything + random.randint(0, 2)
 
 
+def even_gang(random: Random, cluster: ClusterSpec) -> int:
+    """A size that some number of nodes could hold in equal parts."""
+    nodes = random.randint(1, len(cluster.nodes))
+    return nodes * random.randint(1, max(1, sorted((node.gpus for node in cluster.nodes), reverse=True)[nodes - 1]))
+
+
 def random_bounds(
     random: Random, cluster: ClusterSpec, gpus: list[int], shares: list[int]
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.int32]], Names]:
@@ -160,8 +170,8 @@ def random_bounds(
     names = ("node", "rack", "region", "pod")
     nodes, levels = [], []
     for wanted, share in zip(gpus, shares):
-        even = [n for n in range(1, 9) if wanted % n == 0] if wanted and share == 1000 else [1]
-        nodes.append(random.choice(even) if random.random() < 0.5 else 0)
+        even = [n for n in (1, 1, 2, 3, 4, 5, 6) if wanted % n == 0] if wanted and share == 1000 else [1]
+        nodes.append(random.choice(even[1:] or even) if random.random() < 0.5 else 0)
         known = [i for i, name in enumerate(names) if name == "node" or name in cluster.levels]
         level = random.choice(known) if random.random() < 0.97 else 3
         levels.append(level if random.random() < 0.5 else -1)
