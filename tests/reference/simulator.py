@@ -192,7 +192,7 @@ class Run:
         if ask.topology not in ("", "node", *self.cluster.levels):
             return Reason.NO_SUCH_LEVEL
         if ask.num_nodes > 1 and (ask.gpus == 0 or ask.gpus % ask.num_nodes):
-            return Reason.UNEVEN
+            return Reason.TOO_FEW_NODES
         if self.find_place(cluster, job, ask) is None:
             if sum(node.capacity for node in suitable) < ask.gpus:
                 return Reason.TOO_MANY_GPUS

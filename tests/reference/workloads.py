@@ -28,9 +28,9 @@ FEATURES = (
     "costs",
     "levels",  #: regions and racks
     "speeds",  #: GPU types of different speed
+    "rough",  #: times and shares that binary fractions can't hold
     "fixed",  #: jobs that may not be preempted
     "bounds",  #: numbers of nodes, and levels of the topology
-    "rough",  #: times and shares that binary fractions can't hold
 )
 TYPES = ("V100", "T4", "A100")
 TENANTS = ("red", "green", "blue")

@@ -60,7 +60,7 @@ def judge_shape(state: State, plugged: Plugged, s: int) -> Reason:
     if c.shape[S_WITHIN, s] >= NO_SUCH_LEVEL:
         return Reason.NO_SUCH_LEVEL
     if gpus % max(int(c.shape[S_SPLIT, s]), 1) or (gpus == 0 and c.shape[S_SPLIT, s] > 1):
-        return Reason.UNEVEN
+        return Reason.TOO_FEW_NODES  # no nodes could hold equal parts
     if gpus > capacity(state, kind):
         return Reason.TOO_MANY_GPUS
     if _fits(state, plugged, s):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from fairlead.kernels.bound import keeps_bounds
 from fairlead.kernels.columns import (
     AGAIN,
-    C_FIXED,
     C_SHAPE,
     F8,
     G_IDS,
@@ -23,7 +22,6 @@ from fairlead.kernels.columns import (
     NEED_SPACE,
     Q_WAKE,
     R_DEMANDS,
-    R_FIXED,
     R_SHARES,
     RUNNING,
     S_GPUS,
@@ -47,17 +45,12 @@ from fairlead.kernels.columns import (
     TenantFunction,
 )
 from fairlead.kernels.jit import inner, int64
+from fairlead.kernels.lanes import is_fixed
 from fairlead.kernels.moves import give_back_called, hold_called, start_called, suspend
 from fairlead.kernels.nodes import all_free, change_held_called
 from fairlead.kernels.quota import within_quota
 from fairlead.kernels.ranks import leave_class_called
 from fairlead.kernels.twins import may_run_as
-
-
-@inner
-def is_fixed(q: Queue, k: int) -> bool:
-    """Whether nobody may take their GPUs from running jobs of class k."""
-    return q.counter[R_FIXED] != 0 and q.classes[C_FIXED, k] != 0
 
 
 @inner

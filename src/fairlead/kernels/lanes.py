@@ -153,6 +153,12 @@ def rejoin_lane(q: Queue, j: Jobs, i: int) -> None:
     join_lane(q, r, int64(q.run_ints[r, X_LANE]))
 
 
+@hot
+def is_fixed(q: Queue, k: int) -> bool:
+    """Whether nobody may take their GPUs from running jobs of class k."""
+    return q.counter[R_FIXED] != 0 and q.classes[C_FIXED, k] != 0
+
+
 @inner
 def enter_lane(q: Queue, j: Jobs, i: int, now: float, drift: float) -> None:
     """Running job i, whose key is J_KEY at `now`, joins the jobs whose keys change as fast."""
@@ -166,7 +172,7 @@ def enter_lane(q: Queue, j: Jobs, i: int, now: float, drift: float) -> None:
     r = int64(j.ints[K_ROW, i])
     q.run_ints[r, X_LEVEL] = j.ints[K_LEVEL, i]
     q.run_floats[r, X_ORDER] = j.floats[J_KEY, i] - drift * now
-    if q.counter[R_FIXED] != 0 and q.classes[C_FIXED, int64(j.ints[K_CLASS, i])] != 0:
+    if is_fixed(q, int64(j.ints[K_CLASS, i])):
         # the best rank of all: whoever looks for jobs to displace stops before it
         q.run_ints[r, X_LEVEL] = UNTOUCHABLE
         q.run_floats[r, X_ORDER] = -NEVER
