@@ -105,14 +105,19 @@ def in_powers_of_two(trace: Trace) -> Trace:
     def down(column: np.ndarray[Any, np.dtype[np.int32]], unit: int) -> np.ndarray[Any, np.dtype[np.int32]]:
         return np.array([v and unit << ((int(v) // unit).bit_length() - 1) for v in column], np.int32)
 
-    shares = trace.gpu_share_milli
-    return replace(trace, gpus=down(trace.gpus, 1), gpu_share_milli=None if shares is None else down(shares, 125))
+    shares, gpus, nodes = trace.gpu_share_milli, down(trace.gpus, 1), trace.num_nodes
+    return replace(
+        trace,
+        gpus=gpus,
+        gpu_share_milli=None if shares is None else down(shares, 125),
+        num_nodes=None if nodes is None else np.minimum(down(nodes, 1), gpus),
+    )
 
 
-def check(policy: str, placer: str, variant: int, seed: int) -> None:
+def check(policy: str, placer: str, variant: int, seed: int, more: frozenset[str] = frozenset()) -> None:
     text, params = POLICIES[policy][variant]
     name, placer_text, placer_params = next(p for p in PLACERS if p[0] + p[1] == placer)
-    features = random_features(seed, EXACT)
+    features = random_features(seed, EXACT) | more
     if ":within" in placer_text:
         features |= {"levels"}
     trace, cluster, wanted = random_case(seed, features)
@@ -149,3 +154,12 @@ def test_the_core_equals_the_reference(policy: str, placer: str) -> None:
     for variant in range(len(POLICIES[policy])):
         for case in range(CASES):
             check(policy, placer, variant, seed=1000 * variant + case)
+
+
+@pytest.mark.parametrize("placer", [p[0] + p[1] for p in PLACERS])
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_it_does_where_jobs_say_where_they_must_be_and_that_they_stay(policy: str, placer: str) -> None:
+    for variant in range(len(POLICIES[policy])):
+        for case in range(max(CASES // 2, 1)):
+            levels = {"levels"} if case % 4 else set()
+            check(policy, placer, variant, 20_000 + 1000 * variant + case, frozenset({"fixed", "bounds"} | levels))

@@ -70,6 +70,9 @@ def test_the_value_of_a_variable_is_never_repeated() -> None:
 def test_gpus_are_of_each_node_where_the_number_of_nodes_is_fixed() -> None:
     assert JobSpec(run="true", gpus=8).total_gpus == 8
     assert JobSpec(run="true", gpus=8, num_nodes=2).total_gpus == 16
+    assert JobSpec(run="true", gpus=0, num_nodes=1).total_gpus == 0
+    with pytest.raises(InputError, match="a job without GPUs runs on one node"):
+        JobSpec(run="true", gpus=0, num_nodes=2)
 
 
 @pytest.mark.parametrize("run", ['echo "$A and $0"; false', ("sh", "-c", 'echo "$A and $0"; false', "it")])

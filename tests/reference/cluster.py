@@ -23,10 +23,17 @@ class Ask:
     memory_mib: int = 0
     gpu_type: str | None = None
     tenant: str = ""
+    num_nodes: int = 0  #: exactly so many, an equal part on each; 0: as the placer likes
+    topology: str = ""  #: inside one domain of this level
 
     @property
     def is_share(self) -> bool:
         return self.gpus == 1 and self.share_milli < WHOLE
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether it says itself where it must be: what is on one node in any case need not."""
+        return self.gpus > 0 and not self.is_share and (self.num_nodes > 0 or self.topology != "")
 
     @property
     def gpu_milli(self) -> int:

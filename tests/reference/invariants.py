@@ -51,6 +51,8 @@ class Replay:
             if kind == EventKind.START:
                 self.start(time_s, self.jobs[subject], detail)
             elif kind in STOPS:
+                if kind == EventKind.SUSPEND:
+                    assert self.jobs[subject].preemptible, f"{row}: the job may not be preempted"
                 self.stop(time_s, subject)
             self.last_kind[subject] = kind
         assert not self.running, f"jobs {sorted(self.running)} never stop"
@@ -65,11 +67,23 @@ class Replay:
         assert len(set(gpu_ids)) == len(gpu_ids) == max(1, job.ask.gpus), f"job {job.index} got {gpu_ids}"
         assert (job.ask.gpus == 0) == (gpu_ids[0] < 0), f"job {job.index} got {gpu_ids}"
         assert all(self.state.nodes[node].is_of_type(job.ask) for node in placement), "the wrong GPU type"
+        self.check_bounds(job, placement)
         assert self.state.quota_allows(job.ask), f"job {job.index} is over its tenant's quota"
         self.state.take(job.ask, placement)  # raises where something is taken twice, or its node is down
         resumes = self.last_kind.get(job.index) == EventKind.SUSPEND
         cost_s = self.options.resume_cost_s if resumes else self.options.start_cost_s
         self.running[job.index] = (time_s, cost_s, placement)
+
+    def check_bounds(self, job: Job, placement: Placement) -> None:
+        """It is on as many nodes, and as close together, as it says it must be."""
+        ask = job.ask
+        if ask.num_nodes:
+            assert len(placement) == ask.num_nodes, f"job {job.index} wants {ask.num_nodes} nodes, has {placement}"
+            assert len({len(gpus) for gpus in placement.values()}) == 1, f"job {job.index} has {placement}"
+        if ask.topology:
+            depth = ("cluster", *self.cluster.levels, "node").index(ask.topology)
+            paths = {(*self.cluster.nodes[node].path, str(node))[:depth] for node in placement}
+            assert len(paths) == 1, f"job {job.index} is to be inside one {ask.topology}, is in {paths}"
 
     def placement(self, gpu_ids: tuple[int, ...]) -> Placement:
         placement: Placement = {}

@@ -26,6 +26,7 @@ class Job:
     ask: Ask
     priority: int
     estimate_s: float | None
+    preemptible: bool = True
 
     state: State = State.TO_COME
     # As of the last start while it runs, up to date while it waits.
@@ -92,6 +93,8 @@ def _job(trace: Trace, index: int) -> Job:
         memory_mib=number(trace.memory_mib, 0),
         gpu_type=name(trace.gpu_type),
         tenant=name(trace.tenant) or "",
+        num_nodes=number(trace.num_nodes, 0),
+        topology=name(trace.topology) or "",
     )
     duration_s = float(trace.duration_s[index])
     return Job(
@@ -102,4 +105,5 @@ def _job(trace: Trace, index: int) -> Job:
         priority=number(trace.priority, 0),
         estimate_s=None if trace.estimate_s is None else float(trace.estimate_s[index]),
         remaining_s=duration_s,
+        preemptible=bool(number(trace.preemptible, 1)),
     )

@@ -125,6 +125,8 @@ class Ledger:
                 del self.held[subject]
                 self.suspended.discard(subject)
                 if kind == EventKind.SUSPEND:
+                    fixed = self.trace.preemptible is not None and not self.trace.preemptible[subject]
+                    assert not fixed, f"job {subject} is suspended at {self.now}, and may not be preempted"
                     self.suspended.add(subject)
         assert not self.held, f"jobs {sorted(self.held)} never stop"
         return self
@@ -156,12 +158,25 @@ class Ledger:
             assert self.up[node], f"job {job} starts on node {node}, which is down"
             if column is not None and column.codes[job] >= 0:
                 assert self.cluster.nodes[node].gpu_type == column.values[column.codes[job]]
+        self.check_bounds(job, ids)
         self.check_room()
         for other, held in self.held.items():
             if other != job and milli < 1000 and held.gpus == ids:
                 pair = (min(job, other), max(job, other))
                 alone = [self.rate(one) / self.rate(one, alone=True) for one in pair]
                 self._since[pair] = (self.now, sum(alone))
+
+    def check_bounds(self, job: int, ids: tuple[int, ...]) -> None:
+        """A job is on as many nodes, and as close together, as it says it must be."""
+        parts = Counter(-1 - gpu if gpu < 0 else self.node_of[gpu] for gpu in ids)
+        if self.trace.num_nodes is not None and self.trace.num_nodes[job]:
+            assert len(parts) == self.trace.num_nodes[job], f"job {job} is on nodes {dict(parts)}"
+            assert len(set(parts.values())) == 1, f"job {job} is on nodes {dict(parts)}"
+        level = self.trace.topology
+        if level is not None and level.codes[job] >= 0:
+            depth = ("cluster", *self.cluster.levels, "node").index(level.values[level.codes[job]])
+            paths = {(*self.cluster.nodes[node].path, str(node))[:depth] for node in parts}
+            assert len(paths) == 1, f"job {job} is on nodes {dict(parts)}"
 
     def check_room(self) -> None:
         """Nothing is held by more than there is of it."""

@@ -51,10 +51,43 @@ def place(
         return {NO_GPUS.get(name, first_node)(request, roomy).index: []} if roomy else None
     if ask.is_share:
         return _place_share(SHARES[name], request)
-    counts = WHOLE_GPUS[name](request)
+    counts = where_it_must_be(request) if ask.is_bound else WHOLE_GPUS[name](request)
     if counts is None:
         return None
     return {index: state.nodes[index].free_gpus[:count] for index, count in sorted(counts.items())}
+
+
+# Jobs that say themselves where they must be
+
+
+def where_it_must_be(request: Request) -> Counts | None:
+    """As `rack` places, no further out than the job's topology; with a number of nodes, on those that can take a part."""
+    ask = request.ask
+    for name, domains in zip(("node", *reversed(request.levels), "cluster"), domains_from_inside(request)):
+        enough = [domain for domain in domains if can_take_all(ask, domain)]
+        if enough:
+            tightest = min(enough, key=lambda domain: sum(node.free for node in domain if node.up))
+            return evenly(ask, tightest) if ask.num_nodes else consolidate_loosely(ask, tightest)
+        if name == ask.topology:
+            return None
+    return None
+
+
+def can_take_all(ask: Ask, domain: list[Node]) -> bool:
+    if ask.num_nodes:
+        return len(can_take_a_part(ask, domain)) >= ask.num_nodes
+    return sum(node.can_take(ask, ask.gpus) for node in domain if node.up) >= ask.gpus
+
+
+def can_take_a_part(ask: Ask, domain: list[Node]) -> list[Node]:
+    part = ask.gpus // ask.num_nodes
+    return [node for node in domain if node.up and node.can_take(ask, part) == part]
+
+
+def evenly(ask: Ask, domain: list[Node]) -> Counts:
+    """The nodes with the least free GPUs; `sorted` keeps the order of equals."""
+    tightest = sorted(can_take_a_part(ask, domain), key=lambda node: node.free)[: ask.num_nodes]
+    return {node.index: ask.gpus // ask.num_nodes for node in tightest}
 
 
 # Whole GPUs

@@ -84,7 +84,7 @@ def take_back(run: Run, job: Job) -> bool:
     released: list[Job] = []
     for victim in sorted(run.in_state(State.RUNNING), key=lambda one: (*run.ranks[one.index], one.index), reverse=True):
         tenant = victim.ask.tenant
-        if trial.held_by(tenant).gpu_milli <= run.guarantees[tenant]:
+        if not victim.preemptible or trial.held_by(tenant).gpu_milli <= run.guarantees[tenant]:
             continue
         assert victim.placement is not None
         trial.give_back(victim.ask, victim.placement)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fairlead.kernels.rng import uniform
@@ -186,13 +186,24 @@ class Run:
     def why_never(self, job: Job, cluster: ClusterState) -> Reason | None:
         """Why the job can't run even with this whole cluster to itself; None where it can."""
         ask = job.ask
+        suitable = [node for node in cluster.nodes if node.is_of_type(ask)]
+        if not suitable:
+            return Reason.NO_SUCH_GPU_TYPE
+        if ask.topology not in ("", "node", *self.cluster.levels):
+            return Reason.NO_SUCH_LEVEL
+        if ask.num_nodes > 1 and (ask.gpus == 0 or ask.gpus % ask.num_nodes):
+            return Reason.TOO_FEW_NODES
         if self.find_place(cluster, job, ask) is None:
-            if not any(node.up and node.is_of_type(ask) for node in cluster.nodes):
-                return Reason.NO_SUCH_GPU_TYPE
-            gpus_only = Ask(ask.gpus, ask.share_milli, gpu_type=ask.gpu_type)
-            if self.find_place(cluster, job, gpus_only) is None:
+            if sum(node.capacity for node in suitable) < ask.gpus:
                 return Reason.TOO_MANY_GPUS
-            return Reason.NODE_TOO_SMALL
+            gpus_only = replace(ask, cpu_milli=0, memory_mib=0)
+            if self.find_place(cluster, job, gpus_only) is not None:
+                return Reason.NODE_TOO_SMALL
+            if not ask.is_bound:
+                return Reason.TOO_MANY_GPUS
+            if ask.num_nodes and self.find_place(cluster, job, replace(gpus_only, topology="")) is None:
+                return Reason.TOO_FEW_NODES
+            return Reason.DOMAIN_TOO_SMALL
         if ask.gpu_milli > cluster.quota_milli(ask.tenant) and not self.policy.borrows:
             return Reason.OVER_QUOTA
         return None
@@ -407,7 +418,7 @@ class Run:
         return [
             other
             for other in self.in_state(State.RUNNING)
-            if self.rank(other) > mine and other.index not in self.started_in_pass
+            if self.rank(other) > mine and other.preemptible and other.index not in self.started_in_pass
         ]
 
     def lowest_first(self, jobs: Iterable[Job]) -> list[Job]:

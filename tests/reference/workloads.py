@@ -29,6 +29,8 @@ FEATURES = (
     "levels",  #: regions and racks
     "speeds",  #: GPU types of different speed
     "rough",  #: times and shares that binary fractions can't hold
+    "fixed",  #: jobs that may not be preempted
+    "bounds",  #: numbers of nodes, and levels of the topology
 )
 TYPES = ("V100", "T4", "A100")
 TENANTS = ("red", "green", "blue")
@@ -93,7 +95,11 @@ def random_tenants(random: Random, gpus: int) -> dict[str, TenantSpec]:
 
 def random_trace(random: Random, features: Collection[str], cluster: ClusterSpec) -> Trace:
     count = random.randint(3, 30)
-    gpus = [random_gang(random, cluster) for _ in range(count)]
+    even = "bounds" in features
+    gpus = [
+        even_gang(random, cluster) if even and random.random() < 0.6 else random_gang(random, cluster)
+        for _ in range(count)
+    ]
     duration_s = random_durations(random, features, count)
     shares = [1000] * count
     if "shares" in features:
@@ -112,6 +118,8 @@ def random_trace(random: Random, features: Collection[str], cluster: ClusterSpec
                 cpu_milli[job] += random.randint(1, 999)
     types = [-1 if gpus[job] == 0 else random.choice((-1, -1, -1, 0, 0, 1, 1, 1, 0, 2)) for job in range(count)]
     tenants = [random.choice((-1, 0, 0, 1, 1, 2)) for _ in range(count)]
+    preemptible = [int(random.random() < 0.6) for _ in range(count)] if "fixed" in features else None
+    nodes, levels = random_bounds(random, cluster, gpus, shares) if "bounds" in features else (None, None)
     estimates = [random.choice((0.5, 1.0, 1.0, 1.5, 4.0)) * duration for duration in duration_s]
     return Trace(
         submit_s=np.array(random_submissions(random, features, count), np.float64),
@@ -124,6 +132,9 @@ def random_trace(random: Random, features: Collection[str], cluster: ClusterSpec
         memory_mib=np.array(memory_mib, np.int64) if "cpu" in features else None,
         priority=_priorities(random, count) if "priorities" in features else None,
         estimate_s=np.array(estimates, np.float64) if "estimates" in features else None,
+        preemptible=None if preemptible is None else np.array(preemptible, np.int8),
+        num_nodes=nodes,
+        topology=levels,
         source="random",
     )
 
@@ -144,6 +155,27 @@ def random_gang(random: Random, cluster: ClusterSpec) -> int:
     if kind < 0.95:
         return random.randint(1, everything)
     return everything + random.randint(0, 2)
+
+
+def even_gang(random: Random, cluster: ClusterSpec) -> int:
+    """A size that some number of nodes could hold in equal parts."""
+    nodes = random.randint(1, len(cluster.nodes))
+    return nodes * random.randint(1, max(1, sorted((node.gpus for node in cluster.nodes), reverse=True)[nodes - 1]))
+
+
+def random_bounds(
+    random: Random, cluster: ClusterSpec, gpus: list[int], shares: list[int]
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.int32]], Names]:
+    """For some jobs how many nodes, for some which level, for some both, and now and then what can't be."""
+    names = ("node", "rack", "region", "pod")
+    nodes, levels = [], []
+    for wanted, share in zip(gpus, shares):
+        even = [n for n in (1, 1, 2, 3, 4, 5, 6) if wanted % n == 0] if wanted and share == 1000 else [1]
+        nodes.append(random.choice(even[1:] or even) if random.random() < 0.5 else 0)
+        known = [i for i, name in enumerate(names) if name == "node" or name in cluster.levels]
+        level = random.choice(known) if random.random() < 0.97 else 3
+        levels.append(level if random.random() < 0.5 else -1)
+    return np.array(nodes, np.int32), Names(np.array(levels, np.int32), names)
 
 
 def random_submissions(random: Random, features: Collection[str], count: int) -> list[float]:

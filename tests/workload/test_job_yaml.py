@@ -194,7 +194,7 @@ def specs(draw: st.DrawFn) -> JobSpec:
         gpu_memory_mib=maybe(st.integers(1, 2**40)) if gpus else None,
         cpu_milli=maybe(st.integers(0, 10**6)),
         memory_mib=maybe(st.integers(1, 2**40)),
-        num_nodes=None if elastic or share < 1000 else maybe(st.integers(1, 100)),
+        num_nodes=None if elastic or share < 1000 else maybe(st.integers(1, 100 if gpus else 1)),
         min_gpus=maybe(st.integers(1, gpus)) if elastic else None,
         max_gpus=maybe(st.integers(gpus, 1000)) if elastic else None,
         setup=draw(_words),

@@ -12,30 +12,34 @@ from fairlead.model.errors import InputError
 from fairlead.workload.readers import load_trace, table
 from fairlead.workload.readers.report import KEPT_BAD_ROWS
 
-HEADER = "job_id,submit_s,gpus,duration_s,gpu_share,memory,status,priority,min_gpus,max_gpus"
-GOOD = "1,0,1,1,,,,,,"
+HEADER = "job_id,submit_s,gpus,duration_s,gpu_share,memory,status,priority,min_gpus,max_gpus,preemptible,num_nodes"
+GOOD = "1,0,1,1,,,,,,,,"
 
 #: what is wrong in the row; line 4 of the file; column, value and words of the error
 BAD_ROWS = {
-    "text for seconds": ("2,soon,1,1,,,,,,", "submit_s", "soon", "not a number"),
-    "no seconds": ("2,,1,1,,,,,,", "submit_s", "", "empty"),
-    "a NaN duration": ("2,0,1,nan,,,,,,", "duration_s", "nan", "finite"),
-    "an endless duration": ("2,0,1,inf,,,,,,", "duration_s", "inf", "finite"),
-    "a negative duration": ("2,0,1,-3.5,,,,,,", "duration_s", "-3.5", "below 0"),
-    "an underscore": ("2,1_000,1,1,,,,,,", "submit_s", "1_000", "not a number"),
-    "half a GPU": ("2,0,0.5,1,,,,,,", "gpus", "0.5", "gpu_share"),
-    "minus one GPU": ("2,0,-1,1,,,,,,", "gpus", "-1", "below 0"),
-    "a billion GPUs": ("2,0,1e9,1,,,,,,", "gpus", "1e9", "above 1e+06"),
-    "no id": (",0,1,1,,,,,,", "job_id", "", "empty"),
-    "a share above 1": ("2,0,1,1,1.5,,,,,", "gpu_share", "1.5", "0.001 to 1"),
-    "a share of two GPUs": ("2,0,2,1,0.5,,,,,", "gpu_share", "0.5", "1 under gpus"),
-    "a strange size": ("2,0,1,1,,16 elephants,,,,", "memory", "16 elephants", "16GiB"),
-    "an unknown status": ("2,0,1,1,,,purple,,,", "status", "purple", "passed, failed"),
-    "half a priority": ("2,0,1,1,,,,0.5,,", "priority", "0.5", "whole"),
-    "min above gpus": ("2,0,1,1,,,,,2,", "min_gpus", "2", "at most gpus"),
-    "max below gpus": ("2,0,4,1,,,,,,2", "max_gpus", "2", "at least gpus"),
-    "too few fields": ("2,0,1,1", "gpu_share", "2,0,1,1", "4 fields where the header has 10"),
-    "too many fields": ("2,0,1,1,,,,,,,,", None, "2,0,1,1,,,,,,,,", "12 fields where the header has 10"),
+    "text for seconds": ("2,soon,1,1,,,,,,,,", "submit_s", "soon", "not a number"),
+    "no seconds": ("2,,1,1,,,,,,,,", "submit_s", "", "empty"),
+    "a NaN duration": ("2,0,1,nan,,,,,,,,", "duration_s", "nan", "finite"),
+    "an endless duration": ("2,0,1,inf,,,,,,,,", "duration_s", "inf", "finite"),
+    "a negative duration": ("2,0,1,-3.5,,,,,,,,", "duration_s", "-3.5", "below 0"),
+    "an underscore": ("2,1_000,1,1,,,,,,,,", "submit_s", "1_000", "not a number"),
+    "half a GPU": ("2,0,0.5,1,,,,,,,,", "gpus", "0.5", "gpu_share"),
+    "minus one GPU": ("2,0,-1,1,,,,,,,,", "gpus", "-1", "below 0"),
+    "a billion GPUs": ("2,0,1e9,1,,,,,,,,", "gpus", "1e9", "above 1e+06"),
+    "no id": (",0,1,1,,,,,,,,", "job_id", "", "empty"),
+    "a share above 1": ("2,0,1,1,1.5,,,,,,,", "gpu_share", "1.5", "0.001 to 1"),
+    "a share of two GPUs": ("2,0,2,1,0.5,,,,,,,", "gpu_share", "0.5", "1 under gpus"),
+    "a strange size": ("2,0,1,1,,16 elephants,,,,,,", "memory", "16 elephants", "16GiB"),
+    "an unknown status": ("2,0,1,1,,,purple,,,,,", "status", "purple", "passed, failed"),
+    "half a priority": ("2,0,1,1,,,,0.5,,,,", "priority", "0.5", "whole"),
+    "min above gpus": ("2,0,1,1,,,,,2,,,", "min_gpus", "2", "at most gpus"),
+    "max below gpus": ("2,0,4,1,,,,,,2,,", "max_gpus", "2", "at least gpus"),
+    "neither yes nor no": ("2,0,1,1,,,,,,,maybe,", "preemptible", "maybe", "true or false"),
+    "uneven parts": ("2,0,5,1,,,,,,,,2", "num_nodes", "2", "divides the job's gpus"),
+    "nodes without GPUs": ("2,0,0,1,,,,,,,,2", "num_nodes", "2", "without GPUs"),
+    "minus one node": ("2,0,1,1,,,,,,,,-1", "num_nodes", "-1", "below 0"),
+    "too few fields": ("2,0,1,1", "gpu_share", "2,0,1,1", "4 fields where the header has 12"),
+    "too many fields": ("2,0,1,1,,,,,,,,,,", None, "2,0,1,1,,,,,,,,,,", "14 fields where the header has 12"),
 }
 
 

@@ -19,10 +19,10 @@ SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the real traces are not here")
 
 FULL = """\
-job_id,submit_s,gpus,duration_s,tenant,user,name,gpu_type,gpu_share,gpu_memory,cpus,memory,priority,time_limit,status,attempts,min_gpus,max_gpus,profile
-a,10,4,100,vc1,ann,train,V100,,16GiB,8,32GiB,3,200,Pass,2,2,8,resnet50
-b,5.5,1,0.25,vc2,bob,,,0.25,4096,0.5,1000,,,failed,,1,1,
-c,10,0,7,,ann,train,,,,16,,-1,50,CANCELLED,1,,,
+job_id,submit_s,gpus,duration_s,tenant,user,name,gpu_type,gpu_share,gpu_memory,cpus,memory,priority,time_limit,status,attempts,min_gpus,max_gpus,profile,preemptible,num_nodes,topology
+a,10,4,100,vc1,ann,train,V100,,16GiB,8,32GiB,3,200,Pass,2,2,8,resnet50,false,2,rack
+b,5.5,1,0.25,vc2,bob,,,0.25,4096,0.5,1000,,,failed,,1,1,,,,
+c,10,0,7,,ann,train,,,,16,,-1,50,CANCELLED,1,,,,yes,0,node
 """
 
 
@@ -59,6 +59,7 @@ def test_every_column_is_read_in_order_of_submission(tmp_path: Path) -> None:
     assert decoded(trace.group) == [None, "train", "train"]
     assert decoded(trace.gpu_type) == [None, "V100", None]
     assert decoded(trace.profile) == [None, "resnet50", None]
+    assert decoded(trace.topology) == [None, "rack", "node"]
     wanted = {
         "gpu_share_milli": [250, 1000, 1000],
         "gpu_memory_mib": [4096, 16384, 0],
@@ -70,6 +71,8 @@ def test_every_column_is_read_in_order_of_submission(tmp_path: Path) -> None:
         "attempts": [1, 2, 1],
         "min_gpus": [1, 2, 0],
         "max_gpus": [1, 8, 0],
+        "preemptible": [1, 0, 1],
+        "num_nodes": [0, 2, 0],
     }
     for column, values in wanted.items():
         assert trace.columns()[column].tolist() == values, column

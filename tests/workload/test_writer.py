@@ -74,6 +74,9 @@ def traces(draw: st.DrawFn) -> Trace:
         attempts=maybe(st.integers(0, 99), np.int32),
         min_gpus=gpus // 2 if draw(st.booleans()) else None,
         max_gpus=gpus * 2 if draw(st.booleans()) else None,
+        preemptible=maybe(st.integers(0, 1), np.int8),
+        num_nodes=np.where(gpus % 2 == 0, np.minimum(gpus, 2), 1).astype(np.int32) if draw(st.booleans()) else None,
+        topology=maybe_names(),
     )
 
 

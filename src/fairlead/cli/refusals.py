@@ -80,6 +80,31 @@ def _over_cells(journal: Journal, where: Where) -> str:
     return f"not fitting the cells of their tenant, even if all were free (up to {count(most, 'GPU')} a job)"
 
 
+def _too_few_nodes(journal: Journal, where: Where) -> str:
+    most, nodes = int(journal.jobs.gpus[where].max()), journal.cluster.nodes
+    return (
+        f"asking for more nodes than could hold an equal part (up to {count(most, 'GPU')} a job; the cluster has "
+        f"{count(len(nodes), 'node')} of up to {max(node.gpus for node in nodes)})"
+    )
+
+
+def _levels(journal: Journal) -> str:
+    return ", ".join(("node", *reversed(journal.cluster.levels)))
+
+
+def _no_level(journal: Journal, where: Where) -> str:
+    return f"their topology names a level that the cluster does not have (it has {_levels(journal)})"
+
+
+def _domain_too_small(journal: Journal, where: Where) -> str:
+    most = int(journal.jobs.gpus[where].max())
+    return f"not fitting inside one domain of their topology (up to {count(most, 'GPU')} a job; levels: {_levels(journal)})"
+
+
+def _not_by_policy(journal: Journal, where: Where) -> str:
+    return "the policy can't keep to what they say in preemptible, num_nodes or topology"
+
+
 def _never(journal: Journal, where: Where) -> str:
     """Nodes were lost for good, so those left waiting could never have started."""
     most = int(journal.jobs.gpus[where].max())
@@ -92,4 +117,8 @@ _SENTENCES: dict[Reason, Callable[[Any, Any], str]] = {
     Reason.NODE_TOO_SMALL: _too_small,
     Reason.OVER_QUOTA: _over_quota,
     Reason.OVER_CELLS: _over_cells,
+    Reason.TOO_FEW_NODES: _too_few_nodes,
+    Reason.NO_SUCH_LEVEL: _no_level,
+    Reason.DOMAIN_TOO_SMALL: _domain_too_small,
+    Reason.NOT_BY_POLICY: _not_by_policy,
 }

@@ -180,10 +180,10 @@ def plug_in(policy: Choice, placer: Choice, history: History, cluster: ClusterSp
     found, spot = find_policy(policy.name), find_placer(placer.name)
     placer_values = _values(placer, spot.parameters, {})
     pp = np.array([*spot.numbers(placer_values, cluster), 0.0])
-    place = _place_function(spot.place)
+    place, reach = _place_function(spot.place), spot.reach(placer_values, cluster)
     gated, parts = spot.takes_fewest_nodes(placer_values), spot.needs_gpu_parts
     if issubclass(found, Planner | CompiledPlanner):
-        return _plug_planner(policy, placer, found, history, (pp, place), gated, parts)
+        return _plug_planner(policy, placer, found, history, (pp, place), (gated, parts, reach))
     common = {"strict": found.strict, "preempt": found.preempts, "quantum": found.quantum}
     assert set(common) == set(COMMON_PARAMETERS)
     values = _values(policy, found.parameters, common)
@@ -207,6 +207,7 @@ def plug_in(policy: Choice, placer: Choice, history: History, cluster: ClusterSp
         half_life=float(values[found.half_life]) if found.half_life else 0.0,
         fewest_nodes=gated,
         gpu_parts=parts,
+        reach=reach,
         retrain_s=0.0 if forecaster is None or not forecaster.trains else forecaster.retrain_s,
         forecasts=forecaster is not None,
     )
@@ -241,10 +242,10 @@ def _plug_planner(
     found: type[Planner] | type[CompiledPlanner],
     history: History,
     placing: tuple[F8, Callable[..., int]],
-    gated: bool,
-    parts: bool,
+    placer_traits: tuple[bool, bool, int],
 ) -> Plugged:
     """Waiting jobs are ranked by the queue policy that the planner names, which does not preempt."""
+    gated, parts, reach = placer_traits
     named = found.order(_values(_only(policy, found.parameters), found.parameters, {}))
     order = find_policy(named) if named else QueuePolicy
     if not issubclass(order, QueuePolicy):
@@ -265,6 +266,7 @@ def _plug_planner(
         timers=order.wake is not None,
         fewest_nodes=gated,
         gpu_parts=parts,
+        reach=reach,
         packs=planner.packs,
         resizes=planner.resizes,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fairlead.kernels.bound import keeps_bounds
 from fairlead.kernels.columns import (
     AGAIN,
     C_SHAPE,
@@ -44,6 +45,7 @@ from fairlead.kernels.columns import (
     TenantFunction,
 )
 from fairlead.kernels.jit import inner, int64
+from fairlead.kernels.lanes import is_fixed
 from fairlead.kernels.moves import give_back_called, hold_called, start_called, suspend
 from fairlead.kernels.nodes import all_free, change_held_called
 from fairlead.kernels.quota import within_quota
@@ -78,8 +80,8 @@ def start_on(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, k: int, ids: I4, f
 
 @inner
 def can_start(c: Cluster, j: Jobs, q: Queue, i: int, k: int, ids: I4, first: int) -> bool:
-    """Whether job i waits, may run as one of class k, its tenant may, and ids[first:] ascend and are free and of its
-    type."""
+    """Whether job i waits, may run as one of class k, its tenant may, and ids[first:] ascend, are free and of its
+    type, and where it must be."""
     s = q.classes[C_SHAPE, k]
     if j.ints[K_STATE, i] != WAITING or not may_run_as(c, j, q, i, k) or not within_quota(c, q, k):
         return False
@@ -88,7 +90,7 @@ def can_start(c: Cluster, j: Jobs, q: Queue, i: int, k: int, ids: I4, first: int
             return False
         if g > first and ids[g] <= ids[g - 1]:
             return False
-    return all_free(c, s, ids, first, q.counter[R_DEMANDS] != 0)
+    return keeps_bounds(c, s, ids, first) and all_free(c, s, ids, first, q.counter[R_DEMANDS] != 0)
 
 
 @inner
@@ -111,7 +113,7 @@ def carry_out(c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float, f
                 return ILLEGAL_PLAN
             start_on(c, j, q, log, i, k, desk.ids, first, now, f)
         else:
-            if j.ints[K_STATE, i] != RUNNING:
+            if j.ints[K_STATE, i] != RUNNING or is_fixed(q, int64(j.ints[K_CLASS, i])):
                 return ILLEGAL_PLAN
             stop_running(c, j, q, log, i, now, desk.todo[TODO_REASON, todo], f)
         q.counter[G_TODO_DONE] += 1

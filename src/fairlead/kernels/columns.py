@@ -70,7 +70,11 @@ S_MATTERS = 8  #: plain shapes: a node with less room than this can't be the one
 S_SUMS = 10  #: where in cells the sums of the largest node capacities of its GPU type begin
 S_SKEW = 9  #: how uneven its messages are, in thousandths: the largest tensor's share of the model
 S_EFFICIENCY = 11  #: how much of a GPU's compute it uses, in thousandths; 0: not known
-SHAPE_COLUMNS = 12
+# what a job says itself of where it must be; see bound.py
+S_SPLIT = 12  #: exactly so many nodes, an equal part on each; 0: as the placer likes
+S_WITHIN = 13  #: inside one domain, so many levels out: 0 a node, 1 one of the innermost level, …; -1: anywhere
+S_BOUND = 14  #: 1: one of the two limits where it can go, so the placer is not asked
+SHAPE_COLUMNS = 15
 
 # -- class table: waiting jobs that fit or fail together (shape, and tenant where tenants matter) ----------------------
 C_ROOT = 0  #: best waiting job, -1 if none
@@ -90,7 +94,8 @@ C_HALF = 18  #: on half of a GPU, -1 where they can't
 C_OTHER = 19  #: on g GPUs: class C_OTHER + g, for C_LEAST <= g <= C_MOST; C_MOST is 0 where none of them is elastic
 C_LEAST = 20
 C_MOST = 21
-CLASS_COLUMNS = 22
+C_FIXED = 22  #: 1: once they run, nobody takes their GPUs; kept where R_FIXED
+CLASS_COLUMNS = 23
 
 #: who decides, as R_PLANNED says
 PASS, PLANNER, COMPILED_PLANNER = 0, 1, 2
@@ -149,7 +154,7 @@ JOB_INTS = 23
 # -- running jobs, where R_PREEMPTS: one row of one cache line each, since a look for room goes through many -----------------------
 X_SKIP = 0  #: this column and those after it: links in its lane, 0 or row + 1
 X_JOB = 8  #: in a row that is not used: the next such row + 1
-X_LEVEL = 9
+X_LEVEL = 9  #: UNTOUCHABLE: nobody outranks it
 X_LANE = 10  #: jobs whose keys change at one speed are one lane
 X_PASS = 11  #: the pass that started its present run
 X_SURVEY = 12  #: the last survey.py that found it could be displaced
@@ -161,6 +166,8 @@ RUN_INTS = 16
 X_ORDER = 0  #: place in its lane: key less drift times now
 X_KEY = 1  #: its key when it was last looked at
 RUN_FLOATS = 2
+
+UNTOUCHABLE = -(1 << 31)
 
 PENDING, WAITING, RUNNING, DONE, REFUSED, GIVEN_UP, WITHDRAWN = 0, 1, 2, 3, 4, 5, 6
 
@@ -246,7 +253,9 @@ R_PACKED = COUNTERS + 28  #: where in a row of rates the factors by co-tenants b
 R_SCALES = COUNTERS + 29  #: and the speeds by number of GPUs, from one
 R_USE = COUNTERS + 30  #: and where the GPU utilisation is
 R_LIVE = COUNTERS + 31  #: ends are reported from outside, not foreseen, and there is no last job
-RULES = COUNTERS + 32
+R_FIXED = COUNTERS + 32  #: some job may not be preempted
+R_REACH = COUNTERS + 33  #: how many levels out the placer lets a job be spread, as in S_WITHIN
+RULES = COUNTERS + 34
 
 # -- rule floats -------------------------------------------------------------------------------------------------------------
 Q_QUANTUM = 0  #: 0: none

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fairlead.kernels.bound import find_place
 from fairlead.kernels.columns import (
     BLOCKED_NOW,
     BLOCKED_QUOTA,
@@ -27,7 +28,6 @@ from fairlead.kernels.columns import (
     K_LEVEL,
     K_RUNLIST,
     K_SCRATCH,
-    K_STARTS,
     LIMITS,
     R_DEMANDS,
     R_EASY,
@@ -35,7 +35,6 @@ from fairlead.kernels.columns import (
     R_PREEMPTS,
     R_RATES,
     R_RESHAPES,
-    R_SEED,
     R_SHARES,
     R_STRICT,
     T_GROUP,
@@ -221,7 +220,7 @@ def walk(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> int:
         rows = -1
         in_quota = within_quota(c, q, k)
         if in_quota:
-            rows = f.place(c, s, q.counter[R_SEED], i, int64(j.ints[K_STARTS, i]), f.pp)
+            rows = find_place(c, j, q, i, s, f)
         if rows >= 0:
             start_picked(c, j, q, log, i, rows, now, f)
         else:

@@ -7,6 +7,7 @@ would be released in the end: trying it out costs a hundred times more than aski
 
 from __future__ import annotations
 
+from fairlead.kernels.bound import find_place, gives_a_part
 from fairlead.kernels.columns import (
     C_SHAPE,
     G_PASSES,
@@ -25,6 +26,7 @@ from fairlead.kernels.columns import (
     R_QUOTAS,
     R_SEED,
     R_SHARES,
+    S_BOUND,
     S_GPUS,
     S_MATTERS,
     S_NODES,
@@ -50,6 +52,8 @@ from fairlead.kernels.survey import room_on_many_nodes, room_on_one_node
 @inner
 def could_help(c: Cluster, q: Queue, log: Log, s: int, left: int, at: int) -> bool:
     """Whether the room that a job of shape `left` just left could make shape s fit, judged by its nodes' free counts where these decide."""
+    if c.shape[S_BOUND, s] != 0:
+        return gives_a_part(c, log, s, left, at)
     if q.counter[R_GATED] == 0 or c.shape[S_PLAIN, s] == 0:
         return True
     gpus = c.shape[S_GPUS, left]
@@ -99,7 +103,7 @@ def displace(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, f: Plug) -> int:
             c, q, log, s, q.classes[C_SHAPE, int64(j.ints[K_CLASS, v])], int64(j.ints[K_ALLOC, v])
         )
         if helps and within_quota(c, q, k):
-            rows = f.place(c, s, q.counter[R_SEED], i, int64(j.ints[K_STARTS, i]), f.pp)
+            rows = find_place(c, j, q, i, s, f)
     q.counter[G_SPARED] = spared
     for x in range(spared):
         rejoin_lane(q, j, int64(j.ints[K_SCRATCH, last - x]))

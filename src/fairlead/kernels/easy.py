@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fairlead.kernels.bound import find_place
 from fairlead.kernels.columns import (
     BLOCKED_QUOTA,
     BLOCKED_SPACE,
@@ -17,13 +18,11 @@ from fairlead.kernels.columns import (
     K_CLASS,
     K_RUNLIST,
     K_SCRATCH,
-    K_STARTS,
     NEVER,
     Q_SPARE,
     R_DEMANDS,
     R_GROUPED,
     R_QUOTAS,
-    R_SEED,
     R_SHARES,
     S_GPUS,
     S_MILLI,
@@ -92,7 +91,7 @@ def reserve(shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int, now: float,
         change_held_called(shadow, sv, log.gpu_ids, int64(j.ints[K_ALLOC, v]), False, shares, demands)
         if q.classes[C_TENANT, kv] == t:
             spare += shadow.shape[S_GPUS, sv] * shadow.shape[S_MILLI, sv]
-        if need <= spare and f.place(shadow, s, q.counter[R_SEED], head, int64(j.ints[K_STARTS, head]), f.pp) >= 0:
+        if need <= spare and find_place(shadow, j, q, head, s, f) >= 0:
             q.limit[Q_SPARE] = spare - need
             return max(j.floats[J_EXPECT, v], now)
     q.limit[Q_SPARE] = spare - need
@@ -119,7 +118,7 @@ def backfill(
         i = q.classes[C_ROOT, k]
         s = q.classes[C_SHAPE, k]
         in_quota = within_quota(c, q, k)
-        rows = f.place(c, s, q.counter[R_SEED], i, int64(j.ints[K_STARTS, i]), f.pp) if in_quota else -1
+        rows = find_place(c, j, q, i, s, f) if in_quota else -1
         if rows < 0:
             q.classes[C_BLOCKED, k] = BLOCKED_SPACE if in_quota else BLOCKED_QUOTA
             continue
@@ -134,10 +133,7 @@ def backfill(
             if q.classes[C_TENANT, k] == q.classes[C_TENANT, int64(j.ints[K_CLASS, head])]:
                 spare -= c.shape[S_GPUS, s] * c.shape[S_MILLI, s]
             change_held_called(shadow, s, log.gpu_ids, at, True, shares, demands)
-            allowed = (
-                spare >= 0.0
-                and f.place(shadow, head_shape, q.counter[R_SEED], head, int64(j.ints[K_STARTS, head]), f.pp) >= 0
-            )
+            allowed = spare >= 0.0 and find_place(shadow, j, q, head, head_shape, f) >= 0
             if allowed:
                 q.limit[Q_SPARE] = spare
             else:

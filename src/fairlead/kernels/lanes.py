@@ -7,6 +7,7 @@ run, and the jobs with the worst ranks can be looked at one after another withou
 from __future__ import annotations
 
 from fairlead.kernels.columns import (
+    C_FIXED,
     C_SHAPE,
     G_LANES,
     G_PASSES,
@@ -20,10 +21,13 @@ from fairlead.kernels.columns import (
     K_SCRATCH,
     L_HEAD,
     LIMITS,
+    NEVER,
     Q_RANKS_AT,
+    R_FIXED,
     S_GPUS,
     SKIP_HEIGHTS,
     U_NODE,
+    UNTOUCHABLE,
     X_ALLOC,
     X_GPUS,
     X_JOB,
@@ -149,6 +153,12 @@ def rejoin_lane(q: Queue, j: Jobs, i: int) -> None:
     join_lane(q, r, int64(q.run_ints[r, X_LANE]))
 
 
+@hot
+def is_fixed(q: Queue, k: int) -> bool:
+    """Whether nobody may take their GPUs from running jobs of class k."""
+    return q.counter[R_FIXED] != 0 and q.classes[C_FIXED, k] != 0
+
+
 @inner
 def enter_lane(q: Queue, j: Jobs, i: int, now: float, drift: float) -> None:
     """Running job i, whose key is J_KEY at `now`, joins the jobs whose keys change as fast."""
@@ -162,6 +172,10 @@ def enter_lane(q: Queue, j: Jobs, i: int, now: float, drift: float) -> None:
     r = int64(j.ints[K_ROW, i])
     q.run_ints[r, X_LEVEL] = j.ints[K_LEVEL, i]
     q.run_floats[r, X_ORDER] = j.floats[J_KEY, i] - drift * now
+    if is_fixed(q, int64(j.ints[K_CLASS, i])):
+        # the best rank of all: whoever looks for jobs to displace stops before it
+        q.run_ints[r, X_LEVEL] = UNTOUCHABLE
+        q.run_floats[r, X_ORDER] = -NEVER
     join_lane(q, r, lane)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from fairlead.kernels import apply, easy, failures, forecast, live, queues
+from fairlead.kernels import apply, bound, easy, failures, forecast, live, queues
 from fairlead.kernels.columns import (
     F8,
     Cluster,
@@ -40,6 +40,7 @@ from fairlead.kernels.signatures import (
 )
 
 INTERVENE = i8(CLUSTER, JOBS, QUEUE, LOG, *PLUGGED, i8, i8, f8, i8)
+PLACE_BOUND = i8(CLUSTER, i8, i8)
 ACT = i8(CLUSTER, JOBS, QUEUE, LOG, *PLUGGED, i8, i8, IDS, f8, i8)
 
 
@@ -113,6 +114,11 @@ def foresee(forecasts: bool) -> Callable[..., int]:
 def act() -> Callable[..., int]:
     """One action of a planner written in Python."""
     return _part(apply.act, ACT, for_python=True)
+
+
+def place_bound() -> Callable[..., int]:
+    """Where a job goes that says itself where it must be."""
+    return _part(bound.place_alone, PLACE_BOUND, for_python=True)
 
 
 def intervene() -> Callable[..., int]:

@@ -7,6 +7,7 @@ it has given.
 
 from __future__ import annotations
 
+from fairlead.kernels.bound import find_place
 from fairlead.kernels.columns import (
     BLOCKED_QUOTA,
     BLOCKED_SPACE,
@@ -27,12 +28,10 @@ from fairlead.kernels.columns import (
     K_CLASS,
     K_LEVEL,
     K_SCRATCH,
-    K_STARTS,
     P_FREE,
     P_TYPE,
     R_BORROWS,
     R_PREEMPTS,
-    R_SEED,
     R_SHARES,
     R_STRICT,
     S_GPUS,
@@ -43,8 +42,10 @@ from fairlead.kernels.columns import (
     T_HEAD,
     T_HELD,
     T_STUCK,
+    UNTOUCHABLE,
     WHOLE,
     X_JOB,
+    X_LEVEL,
     Cluster,
     JobFunction,
     Jobs,
@@ -164,7 +165,7 @@ def reclaim(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, f: Plug) -> int:
         return -1
     count, rows = 0, -1
     r = worst_of(q, 0)
-    while rows < 0 and r >= 0:
+    while rows < 0 and r >= 0 and q.run_ints[r, X_LEVEL] != UNTOUCHABLE:  # such jobs rank best
         better, v = next_in_lane(q, r), int64(q.run_ints[r, X_JOB])
         its = int64(j.ints[K_CLASS, v])
         t = q.classes[C_TENANT, its]
@@ -174,7 +175,7 @@ def reclaim(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, f: Plug) -> int:
             j.ints[K_SCRATCH, count] = v
             count += 1
             if could_help(c, q, log, s, q.classes[C_SHAPE, its], int64(j.ints[K_ALLOC, v])):
-                rows = f.place(c, s, q.counter[R_SEED], i, int64(j.ints[K_STARTS, i]), f.pp)
+                rows = find_place(c, j, q, i, s, f)
         r = better
     if rows < 0:
         for x in range(count - 1, -1, -1):
@@ -200,7 +201,7 @@ def give(c: Cluster, j: Jobs, q: Queue, log: Log, lending: bool, now: float, f: 
         else:
             if q.classes[C_BLOCKED, k] == 0:
                 s = q.classes[C_SHAPE, k]
-                rows = f.place(c, s, q.counter[R_SEED], i, int64(j.ints[K_STARTS, i]), f.pp)
+                rows = find_place(c, j, q, i, s, f)
             if rows >= 0:
                 start_picked_called(c, j, q, log, i, rows, now, f)
             else:

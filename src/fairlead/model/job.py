@@ -169,6 +169,8 @@ def _check_resources(spec: JobSpec) -> None:
     _check_name("resources.gpu_type", spec.gpu_type)
     if spec.num_nodes is not None and not 1 <= spec.num_nodes <= MOST_GPUS:
         raise _wrong("a job runs on at least one node", "num_nodes", spec.num_nodes, f"1 to {MOST_GPUS:,}")
+    if gpus == 0 and (spec.num_nodes or 1) > 1:
+        raise _wrong("a job without GPUs runs on one node", "num_nodes", spec.num_nodes, "1, or gpus: 1 or more")
     if spec.total_gpus > MOST_GPUS:
         raise _wrong("a job can't have so many GPUs", "num_nodes", spec.num_nodes, f"{MOST_GPUS:,} GPUs in all")
     _check_range(spec)

@@ -13,6 +13,10 @@ class Reason(IntEnum):
     NODE_TOO_SMALL = 3  #: no node has the CPU or memory that its part of the job asks for
     OVER_QUOTA = 4  #: asks for more than its tenant may ever hold
     OVER_CELLS = 5  #: does not fit the cells that its tenant owns, even if all were free
+    TOO_FEW_NODES = 6  #: fewer nodes than num_nodes could hold an equal part
+    NO_SUCH_LEVEL = 7  #: its topology is no level of this cluster
+    DOMAIN_TOO_SMALL = 8  #: no one domain of its topology could hold it
+    NOT_BY_POLICY = 9  #: the policy can't keep to its preemptible, num_nodes or topology
     # waiting: it will run when something changes
     NOT_ENOUGH_FREE = 10  #: fewer GPUs free than it needs
     FRAGMENTED = 11  #: enough GPUs free, but not together as the placer wants them

@@ -20,10 +20,10 @@ from fairlead.kernels.columns import (
     Cluster,
 )
 from fairlead.kernels.jit import inner
+from fairlead.kernels.picks import enough_free
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
 from fairlead.placement.base import Placer
-from fairlead.placement.consolidate import enough_free
 from fairlead.placement.scan import can_take, gpu_usable, pick_gpu, pick_node, picked, room, wants
 
 

@@ -29,6 +29,11 @@ class Placer:
         return [float(values[name]) for name in cls.parameters]  # type: ignore[arg-type]
 
     @classmethod
+    def reach(cls, values: dict[str, object], cluster: ClusterSpec) -> int:
+        """How many levels out from the node a job may be spread: 0 one node, 1 a domain of the innermost level, …"""
+        return len(cluster.levels) + 1
+
+    @classmethod
     def takes_fewest_nodes(cls, values: dict[str, object]) -> bool:
         """True where a job is never placed on more nodes than the fewest that could hold it."""
         return False

@@ -5,10 +5,8 @@ from __future__ import annotations
 from fairlead.kernels.columns import (
     F8,
     N_FREE,
-    NODE_COLUMNS,
     P_CAP,
     P_COUNT,
-    P_FREE,
     P_TYPE,
     S_GPUS,
     S_MILLI,
@@ -17,19 +15,10 @@ from fairlead.kernels.columns import (
     WHOLE,
     Cluster,
 )
-from fairlead.kernels.jit import hot, inner
+from fairlead.kernels.jit import hot
+from fairlead.kernels.picks import enough_free, first_at_level, pick_node, relaxed, tightest, wants
 from fairlead.placement.base import Placer
-from fairlead.placement.scan import (
-    can_take,
-    cpu_only,
-    first_at_level,
-    pick_gpu,
-    pick_node,
-    picked,
-    tightest,
-    tightest_gpu,
-    wants,
-)
+from fairlead.placement.scan import cpu_only, pick_gpu, tightest_gpu
 
 
 @hot
@@ -66,47 +55,6 @@ def strict(c: Cluster, s: int) -> int:
         return -1
     pick_node(c, rows, n, rest)
     return rows + 1
-
-
-@inner
-def fullest(c: Cluster, s: int, rest: int, rows: int, level: int, domain: int) -> int:
-    """The node (of a domain, where level >= 0) that can take most of the rest; among those that can take all of it, the
-    one with the least free. -1 if none can take anything."""
-    best, most, least = -1, 0, 0
-    for n in range(c.node.shape[1]):
-        if level >= 0 and c.node[NODE_COLUMNS + level, n] != domain:
-            continue
-        if c.node[N_FREE, n] < most or picked(c, n, rows):
-            continue
-        g = can_take(c, s, n, rest)
-        if g > most or (g > 0 and g == most == rest and c.node[N_FREE, n] < least):
-            best, most, least = n, g, c.node[N_FREE, n]
-    return best
-
-
-@inner
-def relaxed(c: Cluster, s: int, level: int, domain: int) -> int:
-    """As few nodes as there are now, most first."""
-    rest, rows = c.shape[S_GPUS, s], 0
-    while rest > 0:
-        n = fullest(c, s, rest, rows, level, domain)
-        if n < 0:
-            return -1
-        g = can_take(c, s, n, rest)
-        pick_node(c, rows, n, g)
-        rest -= g
-        rows += 1
-    return rows
-
-
-@hot
-def enough_free(c: Cluster, s: int) -> bool:
-    """Whether the eligible nodes together have as many free GPUs as the job needs."""
-    free = 0
-    for p in range(c.pool.shape[1]):
-        if wants(c, s, c.pool[P_TYPE, p]):
-            free += c.pool[P_FREE, p]
-    return free >= c.shape[S_GPUS, s]
 
 
 def place(c: Cluster, s: int, seed: int, job: int, start: int, pp: F8) -> int:

@@ -14,10 +14,10 @@ from fairlead.kernels.columns import (
     Cluster,
 )
 from fairlead.kernels.jit import inner
+from fairlead.kernels.picks import enough_free, relaxed
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
 from fairlead.placement.base import Placer
-from fairlead.placement.consolidate import enough_free, relaxed
 from fairlead.placement.scan import can_take, cpu_only, pick_gpu, pick_node, tightest, tightest_gpu, wants
 
 
@@ -80,11 +80,15 @@ class Rack(Placer):
 
     @classmethod
     def numbers(cls, values: dict[str, object], cluster: ClusterSpec) -> list[float]:
+        return [float(cls.reach(values, cluster))]
+
+    @classmethod
+    def reach(cls, values: dict[str, object], cluster: ClusterSpec) -> int:
         levels, within = cluster.levels, str(values["within"])
         if not within or within == "cluster":
-            return [len(levels) + 1.0]
+            return len(levels) + 1
         if within == "node":
-            return [0.0]
+            return 0
         if within not in levels:
             raise InputError(
                 "the cluster has no such topology level",
@@ -92,4 +96,4 @@ class Rack(Placer):
                 value=within,
                 accepts="one of " + ", ".join(("node", *reversed(levels), "cluster")),
             )
-        return [float(len(levels) - levels.index(within))]
+        return len(levels) - levels.index(within)

@@ -10,9 +10,9 @@ from fairlead.kernels.columns import (
     Cluster,
 )
 from fairlead.kernels.jit import inner
+from fairlead.kernels.picks import enough_free
 from fairlead.kernels.rng import uniform
 from fairlead.placement.base import Placer
-from fairlead.placement.consolidate import enough_free
 from fairlead.placement.scan import can_take, cpu_only, gpu_usable, pick_gpu, pick_node, picked
 
 

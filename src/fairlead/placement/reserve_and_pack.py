@@ -26,10 +26,10 @@ from fairlead.kernels.columns import (
     Cluster,
 )
 from fairlead.kernels.jit import hot, inner
+from fairlead.kernels.picks import enough_free
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
 from fairlead.placement.base import Placer
-from fairlead.placement.consolidate import enough_free
 from fairlead.placement.scan import (
     can_take,
     cpu_only,

@@ -14,8 +14,9 @@ from fairlead.kernels.columns import (
     WHOLE,
     Cluster,
 )
+from fairlead.kernels.picks import enough_free, relaxed
 from fairlead.placement.base import Placer
-from fairlead.placement.consolidate import enough_free, relaxed, strict
+from fairlead.placement.consolidate import strict
 from fairlead.placement.scan import cpu_only, pick_gpu, tightest_gpu
 
 

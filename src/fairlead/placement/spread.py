@@ -14,8 +14,8 @@ from fairlead.kernels.columns import (
     Cluster,
 )
 from fairlead.kernels.jit import inner
+from fairlead.kernels.picks import enough_free
 from fairlead.placement.base import Placer
-from fairlead.placement.consolidate import enough_free
 from fairlead.placement.scan import cpu_only, gpu_usable, pick_gpu, pick_node, room, wants
 
 

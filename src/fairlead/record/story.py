@@ -14,11 +14,16 @@ from fairlead.record.places import node_of_gpu
 from fairlead.record.runs import STARTS, held_by
 from fairlead.record.units import count, digits, duration
 
-_REFUSED = {
+REFUSED = {
     Reason.NO_SUCH_GPU_TYPE: "no node has the GPU type it asks for",
     Reason.TOO_MANY_GPUS: "it asks for more GPUs than can ever be had",
     Reason.NODE_TOO_SMALL: "no node has the CPU or memory that its part asks for",
     Reason.OVER_QUOTA: "it asks for more than its tenant may ever hold",
+    Reason.OVER_CELLS: "it does not fit the cells of its tenant, even if all were free",
+    Reason.TOO_FEW_NODES: "fewer nodes than it must run on could hold an equal part",
+    Reason.NO_SUCH_LEVEL: "the cluster has no such level as its topology names",
+    Reason.DOMAIN_TOO_SMALL: "no one domain of its topology could hold it",
+    Reason.NOT_BY_POLICY: "the policy can't keep to what it says of preemption or of its nodes",
 }
 _SUSPENDED = {
     Reason.OUTRANKED: "a job that the policy ranks higher took its GPUs",
@@ -45,7 +50,7 @@ def story(journal: Journal, job: int) -> list[str]:
             told.append(f"It started at {_at(now_s)}, {wait}, on {_where(journal, row)}.")
             continue
         if kind == EventKind.REFUSE:
-            told.append(f"It was refused at {_at(now_s)}: {_because(_REFUSED, arg)}.")
+            told.append(f"It was refused at {_at(now_s)}: {_because(REFUSED, arg)}.")
             continue
         ran_s += past_s
         told.append(_stopped(journal, kind, arg, now_s, past_s))

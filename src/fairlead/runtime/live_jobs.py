@@ -17,8 +17,8 @@ from fairlead.kernels.columns import (
     WHOLE,
 )
 from fairlead.model.cluster import ClusterSpec
-from fairlead.state.cluster import gpu_types
-from fairlead.state.jobs import NO_SUCH_TYPE, JobInput
+from fairlead.state.cluster import gpu_types, topology_levels
+from fairlead.state.jobs import NO_SUCH_LEVEL, NO_SUCH_TYPE, JobInput
 from fairlead.state.rules import Rates
 
 #: how long a job is thought to run of which nobody has said anything
@@ -50,16 +50,19 @@ class LiveJob:
     min_gpus: int = 0
     max_gpus: int = 0
     profile: str = ""  #: which of the core's profiles tells how fast it runs where
+    preemptible: bool = True  #: False: once it runs, no policy takes its GPUs
+    num_nodes: int = 0  #: exactly so many, an equal part of `gpus` on each; 0: as the placer likes
+    topology: str = ""  #: the level inside one domain of which it must be: "node" or one of the cluster's
 
     def kind(self) -> KindOf:
         """Jobs of one kind wait together: everything that a class of the core can tell apart."""
         return _kind_of(self)
 
 
-#: gpus, share_milli, cpu_milli, memory_mib, gpu_type, tenant, priority, min_gpus, max_gpus, profile
-KindOf = tuple[int, int, int, int, str, str, int, int, int, str]
+#: gpus, share_milli, cpu_milli, memory_mib, gpu_type, tenant, priority, min_gpus, max_gpus, profile, and the last three of a job
+KindOf = tuple[int, int, int, int, str, str, int, int, int, str, bool, int, str]
 _KIND = ("gpus", "share_milli", "cpu_milli", "memory_mib", "gpu_type", "tenant", "priority", "min_gpus", "max_gpus")
-_kind_of: Callable[[LiveJob], KindOf] = attrgetter(*_KIND, "profile")
+_kind_of: Callable[[LiveJob], KindOf] = attrgetter(*_KIND, "profile", "preemptible", "num_nodes", "topology")
 
 
 #: what the planner of a policy knows that can't be told from where jobs stand: the policy's name, and numbers
@@ -135,11 +138,13 @@ def job_columns(
     never arrive. A column that no job makes use of is left out, since the core is faster without it. `kinds` and `kind_of` as
     `sort_into_kinds` gives them."""
     kinds = kinds or [LiveJob("", 0.0, 1, tenant=tenants[0]).kind()]
-    gpus, shares, cpus, memory, types, owners, priorities, least, most, names = zip(*kinds, strict=True)
+    gpus, shares, cpus, memory, types, owners, priorities, least, most, names, *rest = zip(*kinds, strict=True)
+    yielding, nodes, inside = rest
     codes = np.zeros(capacity, np.int32)
     codes[: len(jobs)] = kind_of
     number = {name: i for i, name in enumerate(gpu_types(spec))}
     of_profile = {name: i + 1 for i, name in enumerate(profiles.by_name)}
+    levels = topology_levels(spec)
     of_tenant = {name: i for i, name in enumerate(tenants)}
 
     def column(values: Sequence[int], kind: Any, usual: int | None = None) -> Any:
@@ -166,4 +171,7 @@ def job_columns(
         min_gpus=column(least, np.int32, 0),
         max_gpus=column(most, np.int32, 0),
         profile=column([of_profile.get(name, 0) for name in names], np.int32, 0),
+        preemptible=column(yielding, np.int8, 1),
+        num_nodes=column(nodes, np.int32, 0),
+        topology=column([levels.get(name, NO_SUCH_LEVEL) if name else -1 for name in inside], np.int32, -1),
     )

@@ -10,6 +10,7 @@ import numpy as np
 from fairlead.core.plugs import Plugged
 from fairlead.kernels import parts
 from fairlead.kernels.columns import (
+    C_FIXED,
     C_HALF,
     C_OTHER,
     C_SHAPE,
@@ -37,11 +38,14 @@ from fairlead.kernels.columns import (
     R_QUOTAS,
     R_RESHAPES,
     RUNNING,
+    S_BOUND,
     S_CPU,
     S_GPUS,
     S_MEM,
     S_MILLI,
+    S_SPLIT,
     S_TYPE,
+    S_WITHIN,
     T_HELD,
     T_QUOTA,
     TODO_CLASS,
@@ -173,6 +177,8 @@ def recheck(state: State, action: Action) -> str | None:
         return f"job {job} does not run"
     if action.kind == ActionKind.START and status != WAITING:
         return f"job {job} does not wait"
+    if status == RUNNING and state.queue.classes[C_FIXED, state.own_class(job)]:
+        return f"job {job} may not be preempted"
     if action.kind == ActionKind.SUSPEND:
         return None
     if status not in (WAITING, RUNNING):
@@ -226,6 +232,22 @@ def _misplaced(state: State, action: Action, k: int) -> str | None:
             return f"{what} is not of the type job {job} needs"
         if not c.node[N_UP, node]:
             return f"{what} is down"
+    return _out_of_bounds(state, action, s)
+
+
+def _out_of_bounds(state: State, action: Action, s: int) -> str | None:
+    """Whether the places are on as many nodes, and as close together, as the job says they must be."""
+    c, job = state.cluster, action.job
+    if not c.shape[S_BOUND, s]:
+        return None
+    split, out = int(c.shape[S_SPLIT, s]), int(c.shape[S_WITHIN, s])
+    held = Counter(_node_of(state, gpu) for gpu in action.gpu_ids)
+    if split and (len(held) != split or len(set(held.values())) > 1):
+        return f"job {job} needs {split} nodes and the same number of GPUs on each, the plan names {action.gpu_ids}"
+    paths = [(*state.spec.nodes[node].path, node) for node in held]
+    if out >= 0 and len({path[: len(path) - out] for path in paths}) > 1:
+        level = (*state.spec.levels, "node")[-1 - out]
+        return f"job {job} must be inside one {level}, the plan names {action.gpu_ids}"
     return None
 
 

@@ -18,6 +18,7 @@ from fairlead.model.errors import InputError
 from fairlead.model.event import EventKind
 from fairlead.model.job import When
 from fairlead.model.suggest import unknown
+from fairlead.record.story import REFUSED
 from fairlead.runtime.live import Decision, LiveCore
 from fairlead.runtime.live_jobs import Status
 from fairlead.runtime.protocols import Report, ReportKind, Suspension
@@ -194,7 +195,7 @@ class Floor:
             return
         if decision.kind == EventKind.REFUSE:
             reason = decision.reason.name.lower().replace("_", "-")
-            self._finish(turn, job, Verdict(State.REFUSED, reason, "it can never run on this cluster"))
+            self._finish(turn, job, Verdict(State.REFUSED, reason, REFUSED[decision.reason]))
         elif decision.kind == EventKind.SUSPEND:
             if job.is_running:
                 self._suspend(turn, job, decision.reason.name.lower())

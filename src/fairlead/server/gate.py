@@ -10,6 +10,7 @@ from fairlead.model.errors import InputError
 from fairlead.model.job import JobSpec
 from fairlead.model.reason import Reason
 from fairlead.model.suggest import unknown
+from fairlead.record.story import REFUSED
 from fairlead.runtime.live import judge
 from fairlead.server.floor import Floor
 from fairlead.server.jobs import asked
@@ -94,5 +95,6 @@ def refusal(reason: Reason, spec: JobSpec, tenant: str, floor: Floor) -> InputEr
         has += [f"{largest.cpu_milli / 1000:g} CPUs"] if largest.cpu_milli is not None else []
         has += [f"{largest.memory_mib} MiB"] if largest.memory_mib is not None else []
         return InputError("no node has the CPUs or memory that the job needs", accepts=f"a node has {', '.join(has)}")
-    said = reason.name.lower().replace("_", " ")
-    return InputError(f"the job can never run on this cluster: {said}", value=gpus)
+    if reason == Reason.NO_SUCH_LEVEL:
+        return unknown("level of the cluster", spec.topology, ["node", *cluster.levels])
+    return InputError(f"the job can never run here: {REFUSED[reason]}", value=f"{gpus} GPUs")

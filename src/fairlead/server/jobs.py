@@ -160,4 +160,7 @@ def asked(spec: JobSpec, job_id: str, tenant: str, submit_s: float) -> LiveJob:
         gpu_memory_gib=(spec.gpu_memory_mib or 0) / 1024.0,
         min_gpus=spec.min_gpus or 0,
         max_gpus=spec.max_gpus or 0,
+        preemptible=spec.preemptible and bool(spec.suspend),
+        num_nodes=spec.num_nodes or 0,
+        topology=spec.topology,
     )

@@ -12,8 +12,8 @@ from fairlead.kernels.columns import (
 from fairlead.model.cluster import ClusterSpec
 from fairlead.policy.forecast import Labels
 from fairlead.sim.profiles import Profiles
-from fairlead.state.cluster import gpu_types
-from fairlead.state.jobs import NO_SUCH_TYPE, JobInput
+from fairlead.state.cluster import gpu_types, topology_levels
+from fairlead.state.jobs import NO_SUCH_LEVEL, NO_SUCH_TYPE, JobInput
 from fairlead.workload.trace import Names, Trace
 
 
@@ -39,6 +39,9 @@ def job_input(
         gpu_memory_gib=profiles.memory_gib(trace.profile, trace.gpu_memory_mib, len(trace)),
         min_gpus=trace.min_gpus,
         max_gpus=trace.max_gpus,
+        preemptible=None if trace.preemptible is None or trace.preemptible.all() else trace.preemptible,
+        num_nodes=None if trace.num_nodes is None or not trace.num_nodes.any() else trace.num_nodes,
+        topology=_levels(trace.topology, spec),
     )
 
 
@@ -96,6 +99,13 @@ def _types(column: Names | None, spec: ClusterSpec) -> I4 | None:
     number = {name: i for i, name in enumerate(gpu_types(spec))}
     table = np.array([number.get(name, NO_SUCH_TYPE) for name in column.values] + [-1], np.int32)
     return table[column.codes]  # code -1 is the last entry: any type
+
+
+def _levels(column: Names | None, spec: ClusterSpec) -> I4 | None:
+    if column is None or not column.values:
+        return None
+    levels = topology_levels(spec)
+    return np.array([*(levels.get(name, NO_SUCH_LEVEL) for name in column.values), -1], np.int32)[column.codes]
 
 
 def _tenants(column: Names | None) -> tuple[I4 | None, tuple[str, ...]]:

@@ -66,7 +66,9 @@ from fairlead.kernels.columns import (
     S_GPUS,
     S_MEM,
     S_MILLI,
+    S_SPLIT,
     S_TYPE,
+    S_WITHIN,
     T_CPU,
     T_HELD,
     T_MEM,
@@ -169,6 +171,7 @@ def _nodes(state: State) -> Iterator[str]:
     for job in _jobs_in(state, RUNNING):
         s = _shape_of(state, job)
         gpus, kind = int(c.shape[S_GPUS, s]), int(c.shape[S_TYPE, s])
+        yield from _bounds(state, job, s)
         for node, count in _places(state, job).items():
             if not c.node[N_UP, node] and not state.counter[R_LIVE]:  # live, who runs on a closed node runs on
                 yield f"job {job} runs on node {node}, which is down"
@@ -186,6 +189,16 @@ def _nodes(state: State) -> Iterator[str]:
         for what, left, column in (("milli-CPUs", cpu[node], N_CPU), ("MiB", memory[node], N_MEM)):
             if left < 0 or c.node[column, node] != left:
                 yield f"node {node} should have {left} {what} free, its column says {c.node[column, node]}"
+
+
+def _bounds(state: State, job: int, s: int) -> Iterator[str]:
+    """A running job is on as many nodes, and as close together, as it says it must be."""
+    split, out, held = int(state.cluster.shape[S_SPLIT, s]), int(state.cluster.shape[S_WITHIN, s]), _places(state, job)
+    if split and (len(held) != split or len(set(held.values())) > 1):
+        yield f"job {job} needs {split} nodes with an equal part on each, it holds {dict(held)}"
+    paths = {(*state.spec.nodes[node].path, node) for node in held}
+    if out >= 0 and len({path[: len(path) - out] for path in paths}) > 1:
+        yield f"job {job} must be inside one domain {out} levels out, it is on nodes {sorted(held)}"
 
 
 def _part(demand: int, gpus: int, of: int) -> int:

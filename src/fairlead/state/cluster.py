@@ -31,6 +31,7 @@ from fairlead.kernels.columns import (
     P_STRIDE,
     P_TYPE,
     POOL_COLUMNS,
+    S_BOUND,
     S_CPU,
     S_GPUS,
     S_MATTERS,
@@ -38,8 +39,10 @@ from fairlead.kernels.columns import (
     S_MILLI,
     S_NODES,
     S_PLAIN,
+    S_SPLIT,
     S_SUMS,
     S_TYPE,
+    S_WITHIN,
     U_FREE,
     U_JOB,
     U_NODE,
@@ -54,6 +57,11 @@ from fairlead.model.cluster import ClusterSpec
 def gpu_types(spec: ClusterSpec) -> tuple[str, ...]:
     """The GPU types of a cluster, in order of first appearance; a type's position is its number in the core."""
     return tuple(dict.fromkeys(node.gpu_type for node in spec.nodes))
+
+
+def topology_levels(spec: ClusterSpec) -> dict[str, int]:
+    """What a job may name as its topology, and how many levels out from the node that is."""
+    return {**{name: out for out, name in enumerate(reversed(spec.levels), 1)}, "node": 0}
 
 
 def _domains(spec: ClusterSpec) -> I8:
@@ -156,7 +164,15 @@ def _judge_shapes(node: I8, shape: I8, cells: Cells) -> None:
         caps = np.unique(node[N_CAP][((node[N_TYPE] == kind) | (kind < 0)) & (node[N_CAP] > 0)])
         whole = shape[S_MILLI, s] == WHOLE and gpus > 0
         demanding = shape[S_CPU, s] > 0 or shape[S_MEM, s] > 0
-        if whole and not demanding and len(caps) and (shape[S_NODES, s] == 1 or len(caps) == 1):
+        # what is on one node in any case is inside one domain of any level
+        shape[S_BOUND, s] = whole and (shape[S_SPLIT, s] > 0 or shape[S_WITHIN, s] >= 0)
+        if (
+            whole
+            and not demanding
+            and not shape[S_BOUND, s]
+            and len(caps)
+            and (shape[S_NODES, s] == 1 or len(caps) == 1)
+        ):
             shape[S_PLAIN, s] = 1
             shape[S_MATTERS, s] = gpus if shape[S_NODES, s] == 1 else (gpus % int(caps[0]) or int(caps[0]))
 

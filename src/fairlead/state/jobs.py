@@ -19,13 +19,17 @@ from fairlead.kernels.columns import (
     S_MEM,
     S_MILLI,
     S_SKEW,
+    S_SPLIT,
     S_TYPE,
+    S_WITHIN,
     SHAPE_COLUMNS,
     WHOLE,
 )
 
 #: a GPU type that the cluster does not have: no node's type equals it
 NO_SUCH_TYPE = 1 << 20
+#: a topology level that it does not have
+NO_SUCH_LEVEL = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,9 @@ class JobInput:
     gpu_memory_gib: F8 | None = None
     min_gpus: I4 | None = None
     max_gpus: I4 | None = None
+    preemptible: npt.NDArray[np.int8] | None = None  #: 0: once it runs, nobody takes its GPUs
+    num_nodes: I4 | None = None  #: exactly so many, an equal part of its GPUs on each; 0 for any
+    topology: I4 | None = None  #: inside one domain, by how many levels out from the node; -1 for any, NO_SUCH_LEVEL
 
     def __len__(self) -> int:
         return len(self.submit_s)
@@ -85,6 +92,7 @@ class Layout:
     class_of: I4
     class_shape: I8
     class_tenant: I8
+    class_fixed: I8  #: 1: not preemptible
 
 
 def sort_into_classes(jobs: JobInput, by_tenant: bool, by_priority: bool = False) -> Layout:
@@ -97,6 +105,8 @@ def sort_into_classes(jobs: JobInput, by_tenant: bool, by_priority: bool = False
         (S_TYPE, jobs.gpu_type, -1),
         (S_SKEW, jobs.skew_milli, 0),
         (S_EFFICIENCY, jobs.efficiency_milli, 0),
+        (S_SPLIT, jobs.num_nodes, 0),
+        (S_WITHIN, jobs.topology, -1),
     ]
     present = [(row, column) for row, column, _ in rows if column is not None]
     shape_of, values = dense([column for _, column in present])
@@ -106,11 +116,16 @@ def sort_into_classes(jobs: JobInput, by_tenant: bool, by_priority: bool = False
     for (row, _), value in zip(present, values):
         shape[row] = value
     shape[S_COUNT] = np.bincount(shape_of, minlength=shape.shape[1])
-    if (by_tenant and jobs.tenant is not None) or (by_priority and jobs.priority is not None):
-        nobodys = np.zeros(len(jobs), np.int32)
-        columns = [shape_of, nobodys if jobs.tenant is None or not by_tenant else jobs.tenant]
-        if by_priority and jobs.priority is not None:
-            columns.append(jobs.priority)
-        class_of, kinds = dense(columns)
-        return Layout(shape, class_of, kinds[0], kinds[1])
-    return Layout(shape, shape_of, np.arange(shape.shape[1]), np.zeros(shape.shape[1], np.int64))
+    tenant = jobs.tenant if by_tenant else None
+    priority = jobs.priority if by_priority else None
+    if tenant is None and priority is None and jobs.preemptible is None:
+        nothing = np.zeros(shape.shape[1], np.int64)
+        return Layout(shape, shape_of, np.arange(shape.shape[1]), nothing, nothing)
+    columns: list[npt.NDArray[np.integer]] = [shape_of, np.zeros(len(jobs), np.int32) if tenant is None else tenant]
+    if jobs.preemptible is not None:
+        columns.append(1 - jobs.preemptible)
+    if priority is not None:
+        columns.append(priority)
+    class_of, kinds = dense(columns)
+    fixed = kinds[2] if jobs.preemptible is not None else np.zeros(kinds.shape[1], np.int64)
+    return Layout(shape, class_of, kinds[0], kinds[1], fixed)

@@ -74,6 +74,7 @@ class Traits:
     forecasts: bool = False  #: estimates are predictions, made in the run
     retrain_s: float = 0.0  #: between trainings of the model, 0: it is never trained
     gpu_parts: bool = False
+    reach: int = 1 << 20  #: how many levels out from the node the placer lets a job be spread
     packs: bool = False  #: it may start jobs on half of a GPU
     halves: bool = False  #: some job runs on half of a GPU already, whoever put it there
     resizes: bool = False  #: it may start elastic jobs on another number of GPUs

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from fairlead.kernels.columns import (
     C_ACTIVE,
+    C_FIXED,
     C_HALF,
     C_LEAST,
     C_MOST,
@@ -57,6 +58,7 @@ from fairlead.kernels.columns import (
     R_DRIFTS,
     R_EASY,
     R_ESTIMATES,
+    R_FIXED,
     R_FORECASTS,
     R_GATED,
     R_GROUPED,
@@ -70,6 +72,7 @@ from fairlead.kernels.columns import (
     R_QUEUES,
     R_QUOTAS,
     R_RATES,
+    R_REACH,
     R_RESHAPES,
     R_RETRIES,
     R_RISES,
@@ -221,6 +224,7 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     rule[R_ESTIMATES] = jobs.estimate_s is not None or traits.forecasts
     rule[R_RISES] = drifts and traits.rises
     rule[R_RESHAPES] = twins.any
+    rule[R_FIXED], rule[R_REACH] = bool(layout.class_fixed.any()), traits.reach
     lanes = layout.shape.shape[1] + 2
     limit = np.zeros(LIMITS + lanes)
     limit[Q_TOTALS : Q_TOTALS + 3] = totals(spec)
@@ -243,6 +247,7 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     table = np.zeros((CLASS_COLUMNS, max(classes, lanes)), np.int64)
     table[[C_ROOT, C_ACTIVE]] = -1
     table[C_SHAPE, :classes], table[C_TENANT, :classes] = layout.class_shape, layout.class_tenant
+    table[C_FIXED, :classes] = layout.class_fixed
     own = len(twins.half)  # classes that jobs wait in; their twins come behind
     table[C_HALF] = -1
     table[C_HALF, :own], table[C_OTHER, :own] = twins.half, twins.other

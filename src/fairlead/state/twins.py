@@ -47,6 +47,7 @@ class _Builder:
         self.shape = [column.copy() for column in layout.shape.T]
         self.class_shape: list[int] = layout.class_shape.tolist()
         self.class_tenant: list[int] = layout.class_tenant.tolist()
+        self.class_fixed: list[int] = layout.class_fixed.tolist()
         self._made: dict[tuple[int, int, int], int] = {}
 
     def add(self, k: int, gpus: int, milli: int) -> int:
@@ -61,6 +62,7 @@ class _Builder:
             self.shape.append(column)
         self.class_shape.append(self._made[s, gpus, milli])
         self.class_tenant.append(self.class_tenant[k])
+        self.class_fixed.append(self.class_fixed[k])
         return len(self.class_shape) - 1
 
 
@@ -86,7 +88,11 @@ def lay_out_twins(layout: Layout, jobs: JobInput, *, packs: bool, resizes: bool,
             for number in range(int(least[k]), int(most[k]) + 1):
                 build.add(k, number, WHOLE)
     made = Layout(
-        np.array(build.shape).T.copy(), layout.class_of, np.array(build.class_shape), np.array(build.class_tenant)
+        np.array(build.shape).T.copy(),
+        layout.class_of,
+        np.array(build.class_shape),
+        np.array(build.class_tenant),
+        np.array(build.class_fixed),
     )
     return Twins(made, half, other, least, most, job_least, job_most)
 
@@ -98,6 +104,8 @@ def _ranges(jobs: JobInput, gpus: int) -> tuple[I4 | None, I4 | None]:
     least = np.maximum(jobs.gpus if jobs.min_gpus is None else jobs.min_gpus, 1)
     most = np.minimum(jobs.gpus if jobs.max_gpus is None else jobs.max_gpus, gpus)
     whole = jobs.gpus > 0 if jobs.share_milli is None else (jobs.gpus > 0) & (jobs.share_milli == WHOLE)
+    if jobs.num_nodes is not None:
+        whole &= jobs.num_nodes <= 1
     elastic = whole & (least < most) & (least <= jobs.gpus) & (jobs.gpus <= most)
     if not elastic.any():
         return None, None

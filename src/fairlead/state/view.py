@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fairlead.kernels.columns import (
+    C_FIXED,
     C_SHAPE,
     C_TENANT,
     G_NEXT,
@@ -30,7 +31,9 @@ from fairlead.kernels.columns import (
     S_GPUS,
     S_MEM,
     S_MILLI,
+    S_SPLIT,
     S_TYPE,
+    S_WITHIN,
     T_HELD,
     T_QUOTA,
     U_FREE,
@@ -66,6 +69,9 @@ class JobView:
     held_milli: int  #: of each of them, 0 while it waits; below share_milli where a planner packed it
     min_gpus: int  #: it may be given this many to max_gpus; both are `gpus` where it is not elastic
     max_gpus: int
+    preemptible: bool  #: False: once it runs, it may neither be suspended nor moved
+    num_nodes: int  #: exactly so many, an equal part on each; 0: as the planner likes
+    topology: str  #: the level inside one domain of which it must be, "" for none
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +157,15 @@ class View:
             held_milli=int(has[S_MILLI]) if running and asks[S_GPUS] else 0,
             min_gpus=least,
             max_gpus=most,
+            preemptible=not s.queue.classes[C_FIXED, s.own_class(job)],
+            num_nodes=int(asks[S_SPLIT]),
+            topology=self._level(int(asks[S_WITHIN])),
         )
+
+    def _level(self, out: int) -> str:
+        """The name of the level that is so far out from the node."""
+        names = ("node", *reversed(self._state.spec.levels))
+        return names[out] if 0 <= out < len(names) else ""
 
     def nodes(self) -> Iterator[NodeView]:
         c = self._state.cluster

@@ -58,6 +58,9 @@ class Trace:
     attempts: Ints | None = None
     min_gpus: Ints | None = None
     max_gpus: Ints | None = None
+    preemptible: npt.NDArray[np.int8] | None = None  #: 0: once it runs, no policy takes its GPUs
+    num_nodes: Ints | None = None  #: exactly so many nodes, an equal part of gpus on each; 0: as the placer likes
+    topology: Names | None = None  #: a level of the cluster's tree, inside one domain of which it must be; -1 for none
     origin: str | None = None  #: ISO time of submit_s == 0
     source: str = ""  #: file or generator, for titles
     notes: tuple[str, ...] = field(default=())  #: what the reader changed or left out, one sentence each

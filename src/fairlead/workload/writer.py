@@ -119,6 +119,8 @@ def file_columns(trace: Trace, *, codes: bool = True) -> dict[str, Any]:
         if name == "status":
             words = tuple(status.name.lower() for status in Status)
             values = Names(values.astype(np.int32), words)
+        if name == "preemptible":
+            values = Names(values.astype(np.int32), ("false", "true"))
         if isinstance(values, Names) and not codes:
             values = [values.values[code] if code >= 0 else None for code in values.codes.tolist()]
         columns[_FILE_NAMES.get(name, name)] = values / 1000 if name in _MILLI else values

@@ -7,14 +7,15 @@
 4. nodes of its affinity although they are full, the least loaded: jobs there take turns;
 5. none: it is queued.
 
-Ties go to the lowest index.
+Ties go to the lowest index. A job that says itself where it must be takes several nodes as bound.py has it, in steps 3 and 4.
 """
 
 from __future__ import annotations
 
 from fairlead.kernels.columns import T_QUOTA, Desk, Queue
 from fairlead.kernels.jit import hot, inner
-from fairlead.policy.gandiva.hosting import cpu_of, is_local, mem_of
+from fairlead.policy.gandiva.bound import choose_within, is_bound
+from fairlead.policy.gandiva.hosting import has_cpu, is_local, pick
 from fairlead.policy.gandiva.shelf import affinity_of, count_at, load_for, node_at
 from fairlead.policy.gandiva.tables import (
     A_ASK,
@@ -23,6 +24,7 @@ from fairlead.policy.gandiva.tables import (
     A_MILLI,
     A_MOST,
     A_PRIORITY,
+    A_SPLIT,
     A_TENANT,
     A_TYPE,
     B_CAP,
@@ -32,21 +34,14 @@ from fairlead.policy.gandiva.tables import (
     E_JOB,
     E_NEXT,
     H_HOSTED,
-    P_COUNT,
-    P_NODE,
     SCALARS,
     V_CAP,
-    V_CPU_CAP,
-    V_CPU_LOAD,
     V_HEAD,
     V_LOAD,
-    V_MEM_CAP,
-    V_MEM_LOAD,
     V_SLACK,
     V_TYPE,
     V_UP,
     X_AFFINITIES,
-    X_DEMANDS,
     X_GROWS,
     X_NODES,
     X_PARTS,
@@ -63,16 +58,6 @@ NOBODY = -1
 def may_use(d: Desk, i: int, p: int) -> bool:
     """Whether the nodes of pool p are of the type that job i needs."""
     return d.ints[A_TYPE, i] < 0 or d.ints[A_TYPE, i] == d.ints[B_TYPE, p]
-
-
-@inner
-def has_cpu(d: Desk, i: int, n: int, gpus: int, taking_turns: bool) -> bool:
-    """Whether node n has the CPU and memory for so many GPUs of job i, beside all it hosts or when its turn comes."""
-    t = d.ints
-    if t[SCALARS, X_DEMANDS] == 0:
-        return True
-    cpu, mem = (0, 0) if taking_turns else (t[V_CPU_LOAD, n], t[V_MEM_LOAD, n])
-    return cpu + cpu_of(d, i, gpus) <= t[V_CPU_CAP, n] and mem + mem_of(d, i, gpus) <= t[V_MEM_CAP, n]
 
 
 @inner
@@ -140,20 +125,6 @@ def fullest(d: Desk, i: int, gpus: int, above: int, but: int) -> int:
         if best >= 0:
             return best
     return -1
-
-
-@inner
-def pick(d: Desk, n: int, gpus: int) -> None:
-    """Note a part of what was chosen, in order of the nodes' index."""
-    t = d.ints
-    k = t[SCALARS, X_PARTS]
-    while k > 0 and t[P_NODE, k - 1] > n:
-        t[P_NODE, k] = t[P_NODE, k - 1]
-        t[P_COUNT, k] = t[P_COUNT, k - 1]
-        k -= 1
-    t[P_NODE, k] = n
-    t[P_COUNT, k] = gpus
-    t[SCALARS, X_PARTS] += 1
 
 
 @inner
@@ -301,7 +272,10 @@ def choose(d: Desk, i: int, gpus: int, free_only: bool) -> int:
     0: on the one node that is picked, others must shrink first."""
     t = d.ints
     t[SCALARS, X_PARTS] = 0
-    widest = _widest(d, i)
+    widest, bound = _widest(d, i), is_bound(d, i)
+    if t[A_SPLIT, i] > 1:
+        found = choose_within(d, i, gpus, False) or (not free_only and choose_within(d, i, gpus, True))
+        return gpus if found and _noted(d) else 0
     if gpus <= widest:
         n = least_loaded(d, i, gpus, False)
         if n < 0:
@@ -322,9 +296,9 @@ def choose(d: Desk, i: int, gpus: int, free_only: bool) -> int:
                     if n >= 0:
                         pick(d, n, fewer)
                         return fewer
-    elif _empty_nodes(d, i, gpus):
+    elif not bound and _empty_nodes(d, i, gpus):
         return gpus if _noted(d) else 0
-    if gpus > 1 and _spread(d, i, gpus):
+    if gpus > 1 and (choose_within(d, i, gpus, False) if bound else _spread(d, i, gpus)):
         return gpus if _noted(d) else 0
     if free_only:
         return 0
@@ -334,7 +308,7 @@ def choose(d: Desk, i: int, gpus: int, free_only: bool) -> int:
             return 0
         pick(d, n, gpus)
         return gpus
-    if _full_nodes(d, i, gpus):
+    if choose_within(d, i, gpus, True) if bound else _full_nodes(d, i, gpus):
         return gpus if _noted(d) else 0
     return 0
 

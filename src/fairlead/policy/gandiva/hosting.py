@@ -48,11 +48,13 @@ from fairlead.policy.gandiva.tables import (
     TRIAL,
     V_AFFINITY,
     V_CAP,
+    V_CPU_CAP,
     V_CPU_LOAD,
     V_GROWERS,
     V_HEAD,
     V_IS_DUE,
     V_LOAD,
+    V_MEM_CAP,
     V_MEM_LOAD,
     V_PAIRS,
     V_PARTS,
@@ -91,6 +93,30 @@ def cpu_of(d: Desk, i: int, gpus: int) -> int:
 @hot
 def mem_of(d: Desk, i: int, gpus: int) -> int:
     return part(d.ints[A_MEM, i], max(gpus, 1), d.ints[A_ASK, i])
+
+
+@inner
+def has_cpu(d: Desk, i: int, n: int, gpus: int, taking_turns: bool) -> bool:
+    """Whether node n has the CPU and memory for so many GPUs of job i, beside all it hosts or when its turn comes."""
+    t = d.ints
+    if t[SCALARS, X_DEMANDS] == 0:
+        return True
+    cpu, mem = (0, 0) if taking_turns else (t[V_CPU_LOAD, n], t[V_MEM_LOAD, n])
+    return cpu + cpu_of(d, i, gpus) <= t[V_CPU_CAP, n] and mem + mem_of(d, i, gpus) <= t[V_MEM_CAP, n]
+
+
+@inner
+def pick(d: Desk, n: int, gpus: int) -> None:
+    """Note a part of what was chosen, in order of the nodes' index."""
+    t = d.ints
+    k = t[SCALARS, X_PARTS]
+    while k > 0 and t[P_NODE, k - 1] > n:
+        t[P_NODE, k] = t[P_NODE, k - 1]
+        t[P_COUNT, k] = t[P_COUNT, k - 1]
+        k -= 1
+    t[P_NODE, k] = n
+    t[P_COUNT, k] = gpus
+    t[SCALARS, X_PARTS] += 1
 
 
 @hot

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 from fairlead.kernels.columns import Desk, Queue
 from fairlead.kernels.jit import inner
-from fairlead.policy.gandiva.choose import choose, fullest, has_cpu, pick
-from fairlead.policy.gandiva.hosting import host, unhost
+from fairlead.policy.gandiva.choose import choose, fullest
+from fairlead.policy.gandiva.hosting import has_cpu, host, pick, unhost
 from fairlead.policy.gandiva.running import fits, stop
 from fairlead.policy.gandiva.shelf import affinity_of, change_load, count_at, node_at
 from fairlead.policy.gandiva.tables import (
     A_CHOSEN,
+    A_FIXED,
     A_GPUS,
     A_MATE,
     A_PARTS,
+    A_SPLIT,
     A_SPLIT_NEXT,
     A_STATE,
     A_TYPE,
@@ -132,7 +134,7 @@ def bring_together(q: Queue, d: Desk, n: int, now: float) -> None:
     while link != 0 and t[V_UP, n] != 0:
         i = link - 1
         link = t[A_SPLIT_NEXT, i]
-        if t[A_STATE, i] == RUNS and d.floats[F_START, i] == now:
+        if t[A_SPLIT, i] > 1 or (t[A_STATE, i] == RUNS and (d.floats[F_START, i] == now or t[A_FIXED, i] != 0)):
             continue
         if t[V_LOAD, n] - _gpus_on(d, i, n) + t[A_GPUS, i] <= t[V_CAP, n] and _goes(d, i, n):
             move(q, d, i, n)
@@ -202,7 +204,8 @@ def _find_places(d: Desk, n: int, now: float) -> bool:
     while e != 0:
         i = t[E_JOB, e - 1]
         to = -1
-        if t[A_PARTS, i] == 1 and t[A_STATE, i] == RUNS and t[A_MATE, i] == 0 and d.floats[F_START, i] != now:
+        may = t[A_STATE, i] == RUNS and t[A_FIXED, i] == 0 and d.floats[F_START, i] != now
+        if may and t[A_PARTS, i] == 1 and t[A_MATE, i] == 0:
             to = fullest(d, i, t[A_GPUS, i], above, n)
         if to < 0:
             found = False

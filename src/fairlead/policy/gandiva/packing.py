@@ -18,6 +18,7 @@ from fairlead.policy.gandiva.tables import (
     A_BAD,
     A_CLASS,
     A_CPU,
+    A_FIXED,
     A_GPUS,
     A_MATE,
     A_MEM,
@@ -104,7 +105,7 @@ def watch_alone(j: Jobs, q: Queue, d: Desk, n: int, now: float) -> None:
 @inner
 def _could_pair(q: Queue, d: Desk, i: int) -> bool:
     t, f = d.ints, d.floats
-    if t[A_MATE, i] != 0 or t[A_PARTS, i] != 1 or t[A_GPUS, i] != 1 or f[F_SOLO, i] == 0.0:
+    if t[A_FIXED, i] != 0 or t[A_MATE, i] != 0 or t[A_PARTS, i] != 1 or t[A_GPUS, i] != 1 or f[F_SOLO, i] == 0.0:
         return False
     return f[F_USE, i] < 1.0 and t[A_TRIES, i] < f[0, Y_TRIES] and q.classes[C_HALF, t[A_CLASS, i]] >= 0
 

@@ -15,11 +15,14 @@ from fairlead.kernels.columns import (
     K_PRIORITY,
     K_STATE,
     NEVER,
+    S_BOUND,
     S_CPU,
     S_GPUS,
     S_MEM,
     S_MILLI,
+    S_SPLIT,
     S_TYPE,
+    S_WITHIN,
     T_WEIGHT,
     WAITING,
     WITHDRAWN,
@@ -31,6 +34,7 @@ from fairlead.kernels.columns import (
 )
 from fairlead.kernels.desk import ask_start
 from fairlead.kernels.jit import inner, int64
+from fairlead.kernels.lanes import is_fixed
 from fairlead.kernels.rows import (
     ADMIT_ROW,
     FAIL_ROW,
@@ -52,6 +56,7 @@ from fairlead.policy.gandiva.tables import (
     A_ASK,
     A_CLASS,
     A_CPU,
+    A_FIXED,
     A_GPUS,
     A_LEAST,
     A_LOST,
@@ -61,9 +66,11 @@ from fairlead.policy.gandiva.tables import (
     A_NEXT,
     A_PARTS,
     A_PRIORITY,
+    A_SPLIT,
     A_STATE,
     A_TENANT,
     A_TYPE,
+    A_WITHIN,
     E_JOB,
     E_NEXT,
     E_NODE,
@@ -255,7 +262,10 @@ def _meet(c: Cluster, j: Jobs, q: Queue, d: Desk, i: int) -> None:
     t[A_CPU, i] = c.shape[S_CPU, s]
     t[A_MEM, i] = c.shape[S_MEM, s]
     t[A_PRIORITY, i] = int64(j.ints[K_PRIORITY, i])
-    if t[SCALARS, X_GROWS] != 0:
+    t[A_FIXED, i] = 1 if is_fixed(q, k) else 0
+    t[A_SPLIT, i] = c.shape[S_SPLIT, s] if c.shape[S_BOUND, s] != 0 else 0
+    t[A_WITHIN, i] = c.shape[S_WITHIN, s] if c.shape[S_BOUND, s] != 0 else -1
+    if t[SCALARS, X_GROWS] != 0 and t[A_FIXED, i] == 0:  # who is not to be stopped can't be resized
         t[A_LEAST, i] = int64(j.ints[K_LEAST, i])
         t[A_MOST, i] = int64(j.ints[K_MOST, i])
     d.floats[F_WEIGHT, i] = q.tenants[T_WEIGHT, t[A_TENANT, i]]

@@ -7,8 +7,8 @@ from fairlead.kernels.bits import following
 from fairlead.kernels.columns import Desk, Jobs, Queue
 from fairlead.kernels.jit import inner
 from fairlead.kernels.profiler import error, seen_rate
-from fairlead.policy.gandiva.choose import has_cpu, within_quota
-from fairlead.policy.gandiva.hosting import is_local, resize, set_grown
+from fairlead.policy.gandiva.choose import within_quota
+from fairlead.policy.gandiva.hosting import has_cpu, is_local, resize, set_grown
 from fairlead.policy.gandiva.packing import has_run_a_turn
 from fairlead.policy.gandiva.running import stop
 from fairlead.policy.gandiva.tables import (

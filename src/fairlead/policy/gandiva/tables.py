@@ -20,6 +20,7 @@ from fairlead.kernels.columns import (
     N_POOL,
     N_SLOT,
     N_TYPE,
+    NODE_COLUMNS,
     P_CAP,
     P_FIRST,
     P_NODES,
@@ -63,7 +64,8 @@ X_GROWS = 23
 X_LIST = 24  #: jobs on the list that is being worked on
 X_PARTS = 25  #: parts of a job on the list of picks
 X_SLACK = 26  #: GPUs that elastic jobs could do without
-SCALAR_COUNT = 27
+X_LEVELS = 27  #: of the topology, above the node
+SCALAR_COUNT = 28
 
 # -- jobs ------------------------------------------------------------------------------------------------------------------
 A_STATE = 1
@@ -161,7 +163,11 @@ H_HOSTED = 77  #: milli-GPUs of its hosted jobs
 P_NODE = 78  #: what choose() found
 P_COUNT = 79
 D_NODE = 80  #: where defragmentation would move to
-COLUMNS = 82
+A_FIXED = 82  #: 1: once it runs, it is not stopped
+A_SPLIT = 83  #: nodes that it must have, an equal part on each; 0: any number
+A_WITHIN = 84  #: inside one domain, so many levels out; -1: anywhere
+V_DOMAIN = 85  #: this row and those after it: a node's domain at each level, outermost first
+COLUMNS = 85  #: without the levels
 
 # -- floats ------------------------------------------------------------------------------------------------------------------
 Y_QUANTUM, Y_IDLE, Y_TICK, Y_NOW, Y_TRIES, Y_SPARE = 0, 1, 2, 3, 4, 5  #: of row 0
@@ -200,7 +206,10 @@ def blank(view: View, numbers: dict[str, float]) -> Desk:
         spare = jobs * min(largest, nodes)
     spare = min(spare, 8 * gpus + 64)
     rows = max(jobs + spare, nodes, gpus, pools, q.classes.shape[1], q.tenants.shape[1], SCALAR_COUNT) + 1
-    t, f = np.zeros((COLUMNS, rows), np.int64), np.zeros((FLOATS, rows))
+    levels = c.node.shape[0] - NODE_COLUMNS
+    t, f = np.zeros((COLUMNS + levels, rows), np.int64), np.zeros((FLOATS, rows))
+    t[SCALARS, X_LEVELS] = levels
+    t[V_DOMAIN:, :nodes] = c.node[NODE_COLUMNS:]
     for own, core in ((V_CAP, N_CAP), (V_GPU0, N_GPU0), (V_TYPE, N_TYPE), (V_POOL, N_POOL), (V_SLOT, N_SLOT)):
         t[own, :nodes] = c.node[core]
     t[V_UP, :nodes] = 1

@@ -1,8 +1,8 @@
 """Taking turns: every quantum, those who have had least of a crowded node's time get its GPUs.
 
-Who goes first: a higher priority, then who has had less (time on GPUs over weight, since the node got crowded), then who was
-submitted first. Each in this order gets a turn if what the ones before it left is enough. So nobody is suspended for a lower
-priority, and whoever has had least is never passed over.
+Who goes first: who runs and is not preemptible, then a higher priority, then who has had less (time on GPUs over weight, since
+the node got crowded), then who was submitted first. Each in this order gets a turn if what the ones before it left is enough.
+So nobody is suspended for a lower priority, and whoever has had least is passed over only for jobs that may not be stopped.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from fairlead.policy.gandiva.running import fits, leads, start, stop
 from fairlead.policy.gandiva.shelf import touch
 from fairlead.policy.gandiva.tables import (
     A_CHOSEN,
+    A_FIXED,
     A_LIST,
     A_MATE,
     A_PARTS,
@@ -50,6 +51,9 @@ from fairlead.policy.gandiva.tables import (
 @hot
 def before(d: Desk, a: int, b: int) -> bool:
     t, f = d.ints, d.floats
+    stays = t[A_FIXED, a] != 0 and t[A_STATE, a] == RUNS
+    if stays != (t[A_FIXED, b] != 0 and t[A_STATE, b] == RUNS):
+        return stays
     if t[A_PRIORITY, a] != t[A_PRIORITY, b]:
         return t[A_PRIORITY, a] > t[A_PRIORITY, b]
     if f[F_SERVED, a] != f[F_SERVED, b]:

@@ -32,6 +32,7 @@ from fairlead.kernels.columns import (
 )
 from fairlead.kernels.desk import ask_start, ask_suspend
 from fairlead.kernels.jit import inner, int64
+from fairlead.kernels.lanes import is_fixed
 from fairlead.kernels.ranks import outranks
 from fairlead.kernels.rows import FINISH_ROW, KILL_ROW, NODE_DOWN_ROW, NODE_UP_ROW, WITHDRAW_ROW
 from fairlead.model.reason import Reason
@@ -61,6 +62,7 @@ from fairlead.policy.hived.tables import (
     H_NODES,
     H_REST,
     H_ROW,
+    H_SLOTS,
     H_STAMP,
     H_STRICT,
     H_VC_COUNT,
@@ -188,8 +190,10 @@ def _learn(t: Table, x: I8, j: Jobs, q: Queue, log: Log) -> None:
         link = int64(j.ints[K_LINK, i])
         kind = _kind(x, j, q, i)
         slot, gpu = _slot(x, j, i, kind), x[x[H_JOBS] + i]
+        stays = is_fixed(q, int64(j.ints[K_CLASS, i]))
         # one that runs on as opportunistic, since it was started where its cells are not, has no priority among them
-        if j.ints[K_STATE, i] == RUNNING and slot >= 0 and t[gpu, X_SLOT] >= 0 and t[gpu, X_SLOT] != slot:
+        is_moved = slot >= 0 and t[gpu, X_SLOT] >= 0 and t[gpu, X_SLOT] != slot
+        if j.ints[K_STATE, i] == RUNNING and not stays and is_moved:
             while gpu >= 0:
                 change_slot(t, x, gpu, slot)
                 gpu = t[gpu, X_LINK]
@@ -310,6 +314,8 @@ def _set_aside(t: Table, x: I8, gpus: int, physical: bool) -> tuple[int, int]:
 def _take(t: Table, x: I8, j: Jobs, q: Queue, desk: Desk, i: int, kind: int, slot: int) -> None:
     """The job has its GPUs from now on; write down who stops for it, and its start."""
     gpus = x[kind + K_GPUS]
+    # nobody has a higher priority than one who is not to be preempted
+    held = x[H_SLOTS] - 1 if is_fixed(q, int64(j.ints[K_CLASS, i])) else slot
     victims, rest = _set_aside(t, x, gpus, slot < 0)
     for v in range(victims):
         ask_suspend(q, desk, x[x[H_VICTIMS] + v], OUTRANKED)
@@ -317,7 +323,7 @@ def _take(t: Table, x: I8, j: Jobs, q: Queue, desk: Desk, i: int, kind: int, slo
     for g in range(gpus):
         chosen = x[x[H_GPU_LIST] + g]
         gpu = chosen if slot < 0 else t[chosen, X_MAP]
-        root = hand_over(t, x, gpu, -1 if slot < 0 else chosen, slot, i)
+        root = hand_over(t, x, gpu, -1 if slot < 0 else chosen, held, i)
         if root >= 0:
             x[x[H_WANTED] + new] = root
             new += 1

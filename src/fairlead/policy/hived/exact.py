@@ -88,7 +88,7 @@ class HivedExact(Planner):
                 self.blocked.clear()
         for job, group in self.running.items():
             priority = self._priority(view, job)
-            if priority != group.priority:
+            if priority != group.priority and not self._is_fixed(view, job):
                 self.hived.set_priority(group, priority)
                 self._unblock(group)
 
@@ -110,6 +110,10 @@ class HivedExact(Planner):
     def _priority(self, view: View, job: int) -> int:
         _, jobs, _ = view.columns()
         return self.setup.priority(self.classes[int(jobs.ints[K_CLASS, job])], int(jobs.ints[K_LEVEL, job]))
+
+    def _is_fixed(self, view: View, job: int) -> bool:
+        _, jobs, _ = view.columns()
+        return self.classes[int(jobs.ints[K_CLASS, job])].fixed
 
     def _candidates(self, view: View) -> Iterator[tuple[int, ClassOfJobs]]:
         """The best waiting job of each class that might fit, best first. A strict order looks no further than the first of
@@ -157,6 +161,8 @@ class HivedExact(Planner):
             self._end(view, victim)
             actions.append(Action(ActionKind.SUSPEND, victim, reason=Reason.OUTRANKED))
         self.hived.settle(group)
+        if self._is_fixed(view, job):
+            self.hived.set_priority(group, self.setup.top)  # so that nobody preempts it
         self.running[job] = group
         return [*actions, Action(ActionKind.START, job, tuple(sorted(self._gpu_id(gpu) for gpu in gpus)))]
 

@@ -13,7 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from fairlead.kernels.columns import C_SHAPE, C_TENANT, K_CLASS, K_PRIORITY, R_DEMANDS, S_GPUS, S_MILLI, S_TYPE, WHOLE
+from fairlead.kernels.columns import (
+    C_FIXED,
+    C_SHAPE,
+    C_TENANT,
+    K_CLASS,
+    K_PRIORITY,
+    R_DEMANDS,
+    S_BOUND,
+    S_GPUS,
+    S_MILLI,
+    S_SPLIT,
+    S_TYPE,
+    S_WITHIN,
+    WHOLE,
+)
 from fairlead.model.cell_shares import default_cells, even_shares, owned_cells
 from fairlead.model.cells import CellQuota, CellsSpec, VirtualClusterSpec
 from fairlead.model.errors import InputError
@@ -37,6 +51,8 @@ class ClassOfJobs:
     gpus: int
     priority: int  #: -1: opportunistic; else the position of its priority among those of the trace
     chains: tuple[str, ...]  #: where they may go, in the order in which they are tried
+    fixed: bool = False  #: not preemptible: once they run, they count as of the highest priority
+    refused: Reason = Reason.NONE  #: why they can't be had at all
 
     def members(self, node_gpus: int) -> tuple[tuple[int, int], ...]:
         """(pods, GPUs of each)"""
@@ -52,6 +68,11 @@ class Setup:
     strict: bool
     node_gpus: dict[str, int]  #: by chain
     gpu_ids: dict[tuple[str, int], int]  #: by address of the node's cell and index of the GPU
+
+    @property
+    def top(self) -> int:
+        """The highest priority that HiveD sees of any job."""
+        return max((one.priority + 1 for one in self.classes), default=1) * self.levels - 1
 
     def priority(self, one: ClassOfJobs, level: int) -> int:
         """What HiveD sees of a job that the order has put into this level."""
@@ -76,8 +97,8 @@ def set_up(view: View, values: Mapping[str, Any]) -> Setup:
     order = order_of(values)
     spec = _owners(view, str(values["vcs"]))
     levels = LEVELS if order.level is not None and order.preempts else 1
-    classes = _classes(view, spec, levels)
     node_gpus = {chain: spec.gpus(spec.levels(chain)[spec.node_level(chain)]) for chain in spec.chains}
+    classes = _classes(view, spec, levels, node_gpus)
     return Setup(spec, classes, levels, order.strict, node_gpus, _gpu_ids(view, spec))
 
 
@@ -94,8 +115,8 @@ def refusals(setup: Setup) -> dict[int, Reason]:
             nodes = sizes.count(node)
             # as the placer goes about it: nodes come before smaller cells, and it never goes back
             fits = fits or nodes >= whole + (rest > 0) or (whole == 0 and any(size >= rest for size in sizes))
-        if not fits:
-            found[one.number] = Reason.OVER_CELLS
+        if one.refused or not fits:
+            found[one.number] = one.refused or Reason.OVER_CELLS
     return found
 
 
@@ -139,7 +160,14 @@ def _demand(view: View) -> tuple[float, ...]:
     return tuple(sums.tolist())
 
 
-def _classes(view: View, spec: CellsSpec, levels: int) -> tuple[ClassOfJobs, ...]:
+def _keeps_to(node_gpus: int, gpus: int, split: int, out: int) -> bool:
+    """Whether the pods of a job are where it says that it must be, whatever cells they get: one node, or whole ones."""
+    if gpus <= node_gpus:
+        return split <= 1
+    return out < 0 and split * node_gpus == gpus
+
+
+def _classes(view: View, spec: CellsSpec, levels: int, node_gpus: Mapping[str, int]) -> tuple[ClassOfJobs, ...]:
     cluster, jobs, queue = view.columns()
     if queue.counter[R_DEMANDS]:
         what = "some jobs ask for CPU or memory, which cells do not have"
@@ -165,7 +193,16 @@ def _classes(view: View, spec: CellsSpec, levels: int) -> tuple[ClassOfJobs, ...
         if priority >= 0:
             own = {quota.chain for quota in spec.virtual[vc].cells if quota.count}
             chains = [chain for chain in chains if chain in own]
-        found.append(ClassOfJobs(number, vc, gpus, ranks.get(priority, -1), tuple(chains)))
+        fixed = bool(queue.classes[C_FIXED, number])
+        # an opportunistic job makes way: that is what it is
+        refused = Reason.NOT_BY_POLICY if fixed and priority < 0 else Reason.NONE
+        if cluster.shape[S_BOUND, shape]:
+            split, out = cluster.shape[[S_SPLIT, S_WITHIN], shape].tolist()
+            kept = [chain for chain in chains if _keeps_to(node_gpus[chain], gpus, split, out)]
+            if chains and not kept:
+                refused = Reason.NOT_BY_POLICY
+            chains = kept
+        found.append(ClassOfJobs(number, vc, gpus, ranks.get(priority, -1), tuple(chains), fixed, refused))
     return tuple(found)
 
 

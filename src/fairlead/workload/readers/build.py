@@ -14,7 +14,7 @@ from fairlead.workload.readers.strings import PackedStrings
 from fairlead.workload.readers.values import iso_time
 from fairlead.workload.trace import Floats, Ints, Longs, Names, Trace
 
-NAME_COLUMNS = ("tenant", "user", "group", "gpu_type", "profile")
+NAME_COLUMNS = ("tenant", "user", "group", "gpu_type", "profile", "topology")
 _TYPES: dict[str, Any] = {
     "submit_s": np.float64,
     "gpus": np.int32,
@@ -29,9 +29,11 @@ _TYPES: dict[str, Any] = {
     "attempts": np.int32,
     "min_gpus": np.int32,
     "max_gpus": np.int32,
+    "preemptible": np.int8,
+    "num_nodes": np.int32,
 }
 #: what a job has in a column that only other files of the same trace have
-_ABSENT = {"gpu_share_milli": 1000, "attempts": 1}
+_ABSENT = {"gpu_share_milli": 1000, "attempts": 1, "preemptible": 1}
 _ABSENT_AS = {"estimate_s": "duration_s", "min_gpus": "gpus", "max_gpus": "gpus"}
 
 

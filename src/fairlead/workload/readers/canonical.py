@@ -19,6 +19,7 @@ NAMES = {
     "group": ("group", "name"),
     "gpu_type": ("gpu_type",),
     "profile": ("profile",),
+    "topology": ("topology",),
 }
 #: demands: the column of the trace, its name in the file, units of the trace in one of the file's
 _SIZES = {"gpu_memory_mib": ("gpu_memory", "gpu_memory_mib"), "memory_mib": ("memory", "memory_mib")}
@@ -28,13 +29,14 @@ TABLE = Table(
     numbers=frozenset(
         {
             *("submit_s", "gpus", "duration_s", "gpu_share", "gpu_share_milli", "cpus", "cpu_milli"),
-            *("priority", "estimate_s", "time_limit", "attempts", "min_gpus", "max_gpus"),
+            *("priority", "estimate_s", "time_limit", "attempts", "min_gpus", "max_gpus", "num_nodes"),
         }
     ),
     texts=frozenset(
         [
             "job_id",
             "status",
+            "preemptible",
             *(n for names in NAMES.values() for n in names),
             *(n for s in _SIZES.values() for n in s),
         ]
@@ -67,6 +69,14 @@ def convert(rows: Rows) -> None:
     if rows.has("attempts"):
         rows.set("attempts", rows.whole("attempts", low=0, high=_INT32, fill=1))
     _range(rows, gpus)
+    if rows.has("preemptible"):
+        rows.set("preemptible", rows.flag("preemptible", fill=True))
+    if rows.has("num_nodes"):
+        nodes = rows.whole("num_nodes", low=0, high=MOST_GPUS, fill=0)
+        accepts = "a number of nodes that divides the job's gpus"
+        rows.reject(gpus % np.maximum(nodes, 1) > 0, "num_nodes", "gpus can't be divided evenly over them", accepts)
+        rows.reject((gpus == 0) & (nodes > 1), "num_nodes", "a job without GPUs runs on one node", "1, or nothing")
+        rows.set("num_nodes", nodes)
 
 
 def _share(rows: Rows, gpus: Ints) -> None:

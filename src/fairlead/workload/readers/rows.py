@@ -10,7 +10,7 @@ import numpy.typing as npt
 from fairlead.workload.readers.block import Block, Mask, NameTable
 from fairlead.workload.readers.report import BadRow
 from fairlead.workload.readers.strings import PackedStrings
-from fairlead.workload.readers.values import NUMBER, STATUS_WORDS, TIME, Reading
+from fairlead.workload.readers.values import FLAG_WORDS, NUMBER, STATUS_WORDS, TIME, Reading
 from fairlead.workload.trace import Floats, Ints, Longs
 
 MOST_GPUS = 1_000_000  #: no cluster has more; a larger count is a unit or a column gone wrong
@@ -128,6 +128,16 @@ class Rows:
             self.reject(wrong, column, "this is no status", "one of passed, failed, killed, unknown")
         by_code = np.array([int(status or 0) for status in known] + [0], np.int8)
         return by_code[codes]
+
+    def flag(self, column: str, *, fill: bool) -> npt.NDArray[np.int8]:
+        """1 for yes, 0 for no, `fill` where the cell is empty."""
+        table = NameTable()
+        codes = self.block.names(column, table, None)
+        known = [FLAG_WORDS.get(word.strip().lower()) for word in table.values]
+        if None in known:
+            wrong = np.array([flag is None for flag in known] + [False])[codes]
+            self.reject(wrong, column, "this is neither yes nor no", "true or false")
+        return np.array([int(flag or 0) for flag in known] + [int(fill)], np.int8)[codes]
 
     def codes(self, column: str, table: NameTable) -> Ints:
         """Codes of all rows, for formats that join tables; `name` is for columns of the trace."""

@@ -73,4 +73,5 @@ _WORDS = {
     Status.KILLED: ("killed", "cancelled", "canceled", "stopped", "preempted"),
     Status.UNKNOWN: ("unknown", "running", "pending", "waiting", "suspended", ""),
 }
+FLAG_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 STATUS_WORDS = {word: status for status, words in _WORDS.items() for word in words}
