@@ -23,17 +23,36 @@ POLICIES = ("fifo", "easy-backfill", "fair-share", "srtf", "las", "tiresias")
 
 
 def register(app: typer.Typer) -> None:
-    app.command("demo", rich_help_panel=SIMULATION, short_help="A month of a Philly-like cluster under six policies.")(
-        demo
-    )
+    app.command(
+        "demo",
+        rich_help_panel=SIMULATION,
+        short_help="A month under six policies, then real programs for half a minute.",
+    )(demo)
 
 
 def demo(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes.")] = Path("demo-out"),
     days: Annotated[float, typer.Option(help="How much of the cluster's life.")] = 30.0,
-    seed: Annotated[int, typer.Option(help="Another seed is another month.")] = 1,
+    seed: Annotated[int, typer.Option(help="Another seed is another month, and other jobs.")] = 1,
+    part: Annotated[str, typer.Option(metavar="PART", help="all, sim or live.")] = "all",
 ) -> None:
-    """Generate a month of a Philly-like cluster, run six policies on it side by side and write a report."""
+    """Simulate a month under six policies; then schedule real programs for half a minute.
+
+    The first half generates a month of a Philly-like cluster, runs six policies on it side by side and writes a report. The second
+    starts a scheduler with virtual GPUs, submits programs of three tenants, shows them run, be suspended, resume and finish, and
+    prints what the simulator foretold beside what happened.
+    """
+    if part not in ("all", "sim", "live"):
+        raise InputError("this is no part of the demo", value=part, accepts="all, sim or live")
+    if part in ("all", "sim"):
+        _simulated(out, days, seed)
+    if part in ("all", "live"):
+        from fairlead.cli.demo_live import demo_live
+
+        demo_live(seed)
+
+
+def _simulated(out: Path, days: float, seed: int) -> None:
     from fairlead.cli.compare import run_side_by_side
     from fairlead.cli.inputs import read_source
     from fairlead.cli.work import DEFAULT_PLACER

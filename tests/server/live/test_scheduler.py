@@ -300,3 +300,31 @@ def test_shares_of_a_gpu(path: Path) -> None:
         await here.ended(*ids)
 
     play(path, scenario, gpus=1)
+
+
+def test_a_job_that_nobody_may_preempt_runs_to_its_end(path: Path) -> None:
+    async def scenario(here: World) -> None:
+        long = await here.submit(*work(0.8), gpus=8, estimate_s=100.0, preemptible=False)
+        await here.until(lambda: "started" in here.kinds(long))
+        short = await here.submit(*work(0.1), gpus=8, estimate_s=1.0)
+        first, second = await here.ended(long, short)
+        assert (first.preemptions, first.run) == (0, 1)
+        assert second.first_start_s >= first.finished_s
+
+    play(path, scenario, policy="srtf")
+
+
+def test_a_job_on_several_nodes_has_a_rank_on_each(path: Path) -> None:
+    say = "echo $FAIRLEAD_NODE rank $RANK of $WORLD_SIZE on $CUDA_VISIBLE_DEVICES at $MASTER_ADDR"
+
+    async def scenario(here: World) -> None:
+        job = await here.submit("sh", "-c", say, gpus=2, num_nodes=2)
+        await here.ended(job)
+        lines = sorted(here.output(job).splitlines())
+        assert [line.split(" on ")[0] for line in lines] == ["[0] node-0 rank 0 of 2", "[1] node-1 rank 1 of 2"]
+        with pytest.raises(InputError, match="fewer nodes than it must run on"):
+            await here.submit("true", gpus=2, num_nodes=3)
+        with pytest.raises(InputError, match=r"level.*'rack'.*node"):
+            await here.submit("true", topology="rack")
+
+    play(path, scenario, nodes=2, gpus=4)
