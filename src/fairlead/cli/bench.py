@@ -80,7 +80,8 @@ def bench(
         list[str] | None,
         typer.Argument(
             metavar="[CASE]...",
-            help="speed, jobs, nodes, queue, hived, gandiva, memory, start, compile; all without any.",
+            help="speed, jobs, nodes, queue, hived, gandiva, memory, start, compile, live; all of these without any. "
+            "live-memory takes minutes.",
         ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A hundred thousand jobs, and no compiling.")] = False,
@@ -94,7 +95,8 @@ def bench(
     from fairlead.cli.work import announce_compiling
     from fairlead.sim.yardstick import machine_facts
 
-    chosen = list(dict.fromkeys(cases or (name for name in CASES if not (quick and name == "compile"))))
+    left_out = ("live-memory", "compile", "live") if quick else ("live-memory",)
+    chosen = list(dict.fromkeys(cases or (name for name in CASES if name not in left_out)))
     for name in chosen:
         if name not in CASES:
             raise unknown("case", name, CASES)
@@ -347,6 +349,18 @@ def _sim_run(trace: str, cluster: str, policy: str) -> list[str]:
     ]
 
 
+def live(run: Bench) -> Iterator[Row]:
+    from fairlead.cli import bench_live
+
+    return bench_live.live(run)
+
+
+def live_memory(run: Bench) -> Iterator[Row]:
+    from fairlead.cli import bench_live
+
+    return bench_live.live_memory(run)
+
+
 CASES: dict[str, Callable[[Bench], Iterator[Row]]] = {
     "speed": speed,
     "jobs": more_jobs,
@@ -357,6 +371,8 @@ CASES: dict[str, Callable[[Bench], Iterator[Row]]] = {
     "memory": memory,
     "start": start,
     "compile": first_compile,
+    "live": live,
+    "live-memory": live_memory,
 }
 
 

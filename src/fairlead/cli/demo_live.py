@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairlead.cli.live.own import own_scheduler
 from fairlead.cli.render import console, say
 
 if TYPE_CHECKING:
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
 POLICY = "srtf"  #: shows suspensions soonest
 NODES, GPUS, JOBS, MEAN_S, LOAD = 2, 4, 30, 3.0, 1.2
 _STYLES = {"running": "green", "suspended": "yellow", "waiting": "dim", "done": "blue", "failed": "red"}
-_PATIENCE_S = 300.0  #: the first start on a machine compiles
+OPTIONS = ("--gpus", str(GPUS), "--nodes", str(NODES), "--policy", POLICY)
 
 
 @dataclass(frozen=True)
@@ -40,9 +37,9 @@ def demo_live(seed: int) -> None:
 
     workload = mix(JOBS, NODES * GPUS, LOAD, MEAN_S, seed, GPUS)
     foretold = _foretell(workload)
-    with tempfile.TemporaryDirectory(prefix="fairlead-demo-") as folder, _scheduler(Path(folder)) as (url, token):
-        say(f"a scheduler at {url} with {NODES} nodes of {GPUS} virtual GPUs, policy {POLICY}")
-        with Client(url, token) as client:
+    with tempfile.TemporaryDirectory(prefix="fairlead-demo-") as folder, own_scheduler(Path(folder), OPTIONS) as own:
+        say(f"a scheduler at {own.url} with {NODES} nodes of {GPUS} virtual GPUs, policy {POLICY}")
+        with Client(own.url, own.token) as client:
             for tenant in TENANTS:
                 client.put_tenant(tenant)
             client.wait(client.submit({"name": "warm-up", "run": ["true"]}).id)  # what is loaded late is loaded now
@@ -57,31 +54,6 @@ def _foretell(workload: Trace) -> list[Foretold]:
 
     outcome = simulate(workload, parse_cluster_shape(f"{NODES}x{GPUS}"), POLICY, "consolidate").outcome
     return [Foretold(float(start), float(end)) for start, end in zip(outcome.start_s, outcome.finish_s, strict=True)]
-
-
-@contextlib.contextmanager
-def _scheduler(folder: Path) -> Iterator[tuple[str, str]]:
-    """`fairlead up`, as anybody would start it, in a folder of its own; its address and token."""
-    command = [sys.executable, "-m", "fairlead", "up", "--state-dir", str(folder), "--port", "0"]
-    command += ["--gpus", str(GPUS), "--nodes", str(NODES), "--policy", POLICY]
-    env = {name: value for name, value in os.environ.items() if not name.startswith("FAIRLEAD_") or "CACHE" in name}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, cwd=folder) as process:
-        try:
-            yield _address(process), (folder / "token").read_text().strip()
-        finally:
-            process.send_signal(signal.SIGTERM)
-
-
-def _address(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    deadline = time.monotonic() + _PATIENCE_S
-    for line in process.stdout:
-        for word in line.split():
-            if word.startswith(("http://", "https://")):
-                return word
-        if time.monotonic() > deadline:
-            break
-    raise RuntimeError("the scheduler did not start")
 
 
 def _live(client: Client, workload: Trace) -> tuple[list[str], float]:

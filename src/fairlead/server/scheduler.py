@@ -209,17 +209,17 @@ class Scheduler:
     ) -> None:
         floor = self._floor
         found: list[Any] = []
+        began_s = time.perf_counter()
         for ask in asks:
             try:
                 found.append(ask(turn))
             except InputError as error:
                 found.append(error)
         floor.do_due(turn)
-        began_s = time.perf_counter()
         decisions = floor.core.step(turn.now)
-        self.metrics.decided(time.perf_counter() - began_s, len(decisions))
         for decision in decisions:
             floor.decided(turn, decision)
+        self.metrics.decided(time.perf_counter() - began_s, len(decisions))
         if turn.batch:
             await self._write(turn)
         for answer, value in zip(answers, found, strict=False):
