@@ -27,28 +27,31 @@ _OPTIONS = ("--gpus", "8")
 
 def live(run: Bench) -> Iterator[Row]:
     """Ten thousand jobs wait behind one that holds all GPUs."""
-    with tempfile.TemporaryDirectory() as folder, own_scheduler(Path(folder), _OPTIONS, _SETTINGS) as own:
-        with _client(own) as client:
-            first = client.post("/v1/jobs", json=_job("first", "sleep 100000")).json()["jobs"][0]
-            asyncio.run(_submit(own, 200, "true", 8))
-            filling = asyncio.run(_submit(own, QUEUED, "true", 8))
-            more = asyncio.run(_submit(own, MORE, "true", 8))
-            yield Row(
-                f"submissions, {QUEUED:,} queued", more, "jobs/s", SUBMITS_PER_S, True, f"{filling:.0f}/s while filling"
-            )
-            took = [_timed(client, "/v1/jobs?limit=100&sort=submitted") for _ in range(15)]
-            yield Row(
-                f"`jobs`, {QUEUED:,} queued", statistics.median(took), "s", JOBS_S, detail=f"{max(took):.3f} s at most"
-            )
-            passes, within_s, mean_s = _passes(client)
-            yield Row(
-                f"999 of 1,000 decision passes, {QUEUED:,} queued",
-                within_s,
-                "s",
-                PASS_S,
-                detail=f"within that, of {passes:,}; mean {1000 * mean_s:.2f} ms",
-            )
-            client.post(f"/v1/jobs/{first}/cancel")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        own_scheduler(Path(folder), _OPTIONS, _SETTINGS) as own,
+        _client(own) as client,
+    ):
+        first = client.post("/v1/jobs", json=_job("first", "sleep 100000")).json()["jobs"][0]
+        asyncio.run(_submit(own, 200, "true", 8))
+        filling = asyncio.run(_submit(own, QUEUED, "true", 8))
+        more = asyncio.run(_submit(own, MORE, "true", 8))
+        yield Row(
+            f"submissions, {QUEUED:,} queued", more, "jobs/s", SUBMITS_PER_S, True, f"{filling:.0f}/s while filling"
+        )
+        took = [_timed(client, "/v1/jobs?limit=100&sort=submitted") for _ in range(15)]
+        yield Row(
+            f"`jobs`, {QUEUED:,} queued", statistics.median(took), "s", JOBS_S, detail=f"{max(took):.3f} s at most"
+        )
+        passes, within_s, mean_s = _passes(client)
+        yield Row(
+            f"999 of 1,000 decision passes, {QUEUED:,} queued",
+            within_s,
+            "s",
+            PASS_S,
+            detail=f"within that, of {passes:,}; mean {1000 * mean_s:.2f} ms",
+        )
+        client.post(f"/v1/jobs/{first}/cancel")
 
 
 def live_memory(run: Bench) -> Iterator[Row]:
