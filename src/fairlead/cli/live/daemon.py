@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import getpass
 import logging
 import os
+import pwd
 import signal
 import socket
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ async def serve(config: Config, listening: socket.socket, url: str, tell: Callab
             return
         scheduler = ready.scheduler
         upkeep = asyncio.create_task(
-            keep_up(scheduler.store, tokens, config, scheduler.now, scheduler.jobs.__contains__)
+            keep_up(scheduler.store, tokens, config, scheduler.now, lambda id: id in scheduler.jobs)
         )
         stack.push_async_callback(_ended, upkeep)
         server = _Server(_uvicorn(config, app))
@@ -115,13 +115,21 @@ async def _put_together(config: Config, url: str, stack: AsyncExitStack) -> tupl
     stack.push_async_callback(scheduler.close)
     tokens = Tokens(store.accounts, scheduler.now)
     stack.callback(tokens.flush)
-    user = getpass.getuser()
+    user = _own_name()
     made = await asyncio.to_thread(ensure_local_token, tokens, config.token_path, user, user)
     app = create_app(scheduler, tokens, config)
     # both locks are ours: from here on commands may find us by it
     pid_file.write(config.state_dir, url)
     stack.callback(pid_file.remove, config.state_dir)
     return Ready(url, scheduler, executor, made), app, tokens
+
+
+def _own_name() -> str:
+    """Whoever we really are; LOGNAME may say anything."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a container's user without a name
+        return f"uid-{os.geteuid()}"
 
 
 async def _ended(task: asyncio.Task[None]) -> None:
