@@ -55,7 +55,7 @@ def test_it_says_where_it_listens_what_it_has_and_what_to_do_next(made: Daemon) 
     with made.client() as client:
         assert [(node.name, node.gpus) for node in client.nodes()] == [("node-0", 4), ("node-1", 4)]
     assert made.signal(signal.SIGTERM) == 0
-    assert made.errors.strip() == "stopped: jobs run on; start `fairlead up` again to adopt them"
+    assert made.errors.endswith("stopped: jobs run on; start `fairlead up` again to adopt them\n")
     assert not (made.state_dir / "fairlead.pid").exists()
 
 

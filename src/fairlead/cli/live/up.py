@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from fairlead.cli.live.daemon import Ready
     from fairlead.server.config import Config
 
+_SLOW_S = 5.0  #: a start that takes longer is explained
+
 
 def register(app: typer.Typer, panel: str) -> None:
     app.command("up", rich_help_panel=panel)(up)
@@ -110,17 +112,31 @@ def up(
 
 def _run(config: Config, listening: Any, url: str, verbose: bool) -> None:
     import asyncio
+    import threading
 
     from fairlead.cli.live.daemon import make_state_dir, serve, set_up_logging
     from fairlead.server.store import StoreError
 
     make_state_dir(config)
     set_up_logging(verbose)
+    # a thread's, since compiling holds up everything else
+    slow = threading.Timer(
+        _SLOW_S, say, ["still starting: what has not run on this machine yet is compiled first, once"]
+    )
+    slow.daemon = True
+    slow.start()
+
+    def tell(ready: Ready) -> None:
+        slow.cancel()
+        print(_told(ready, config), flush=True)
+
     try:
-        asyncio.run(serve(config, listening, url, lambda ready: print(_told(ready, config), flush=True)))
+        asyncio.run(serve(config, listening, url, tell))
     except StoreError as error:
         say(f"fairlead: {error}")
         raise typer.Exit(1) from None
+    finally:
+        slow.cancel()
 
 
 def _told(ready: Ready, config: Config) -> str:
