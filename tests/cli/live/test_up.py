@@ -244,14 +244,18 @@ def test_a_state_directory_that_can_t_be_made_is_told(tmp_path: Path) -> None:
 def test_a_restart_is_outlasted_by_whoever_waits(tmp_path: Path) -> None:
     with daemon(tmp_path / "up") as up:
         port = up.url.rpartition(":")[2]
-        id = up.submit("--", "sh", "-c", f"while ! test -e {tmp_path}/go; do sleep 0.05; done; echo late; exit 5")
+        line = f"echo early; while ! test -e {tmp_path}/go; do sleep 0.05; done; echo late; exit 5"
+        id = up.submit("--", "sh", "-c", line)
         up.wait_for(id, "running")
         with (
             up.popen("logs", "-f", id) as logs,
             up.popen("events", "-f", id, "--since", "0", "-o", "json") as events,
         ):
             assert events.stdout is not None
+            assert logs.stdout is not None
+            # both have begun
             assert json.loads(events.stdout.readline())["kind"] == "submit"
+            assert logs.stdout.readline() == "early\n"
             up.signal(signal.SIGKILL)
             up.args = ("--gpus", "8", "--port", port)
             up.start()
