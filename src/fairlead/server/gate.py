@@ -20,7 +20,9 @@ class Gate:
         self.most_jobs, self.most_per_user, self.most_tasks = most_jobs, most_per_user, most_tasks
         self._coming: Counter[str] = Counter()  #: let through, and not on the floor yet
         self._judged: dict[tuple[Any, ...], Reason] = {}
-        self._tenants: set[str] = set()  #: of users, as far as they were asked for: reading them all each time would take longest
+        self._tenants: set[str] = (
+            set()
+        )  #: of users, as far as they were asked for: reading them all each time would take longest
 
     def clear(self) -> None:
         """The cluster, its quotas or the policy have changed."""

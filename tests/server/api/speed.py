@@ -30,7 +30,9 @@ async def submit_many(url: str, token: str, jobs: int) -> float:
         async def some() -> None:
             for i in left:
                 body = {"name": f"job-{i}", "run": "python train.py", "resources": {"gpus": 8}, "env": {"SEED": str(i)}}
-                answer = await client.post("/v1/jobs", json=body, headers={"Idempotency-Key": f"k-{time.time_ns()}-{i}"})
+                answer = await client.post(
+                    "/v1/jobs", json=body, headers={"Idempotency-Key": f"k-{time.time_ns()}-{i}"}
+                )
                 assert answer.status_code == 201, answer.text
 
         began = time.perf_counter()
