@@ -123,6 +123,7 @@ class LiveCore:
         self._down = set(down)
         self._ending: set[str] = set()  #: told of, and not handled yet
         self._early: list[Decision] = []  #: decided between two steps
+        self._memos: Mapping[int, tuple[float, ...]] | None = None
         #: who waits, but not in the core's queues, where it would be in others' way: under this policy it can never run
         self._aside: set[str] = set()
         self._build(self._setting, list(jobs), now, used or {}, memo)
@@ -154,7 +155,7 @@ class LiveCore:
         tenants = _tenants_of(setting.spec, jobs, used)
         core, kinds = build(setting, entries, now, tenants=tenants, used=used, down=self._down, memo=memo)
         self._setting, self._jobs, self._tenants = setting, jobs, tenants
-        self.core, self._kinds = core, kinds
+        self.core, self._kinds, self._memos = core, kinds, None
         self._index = {job.id: i for i, job in enumerate(jobs)}
         self._aside = set()
         if core.state.queue.classes[C_REASON].any():
@@ -188,6 +189,7 @@ class LiveCore:
     # -- what happens from outside ------------------------------------------------------------------------------------------
 
     def _intervene(self, what: int, i: int, now: float, node: int = 0) -> None:
+        self._memos = None
         intervene(self.core, what, i, now, node)
 
     def _clock(self, now: float) -> float:
@@ -284,7 +286,7 @@ class LiveCore:
 
     def step(self, now: float) -> list[Decision]:
         """Handle everything up to now."""
-        now = self._clock(now)
+        now, self._memos = self._clock(now), None
         why = self.core.run(now)
         assert why in (PAUSED, ENDED)
         self._ending.clear()
@@ -379,9 +381,15 @@ class LiveCore:
         tenants = self.core.state.queue.tenants
         return {name: (float(tenants[T_USE, t]), float(tenants[T_AT, t])) for t, name in enumerate(self._tenants)}
 
+    def _recall(self) -> Mapping[int, tuple[float, ...]]:
+        """What the policy's planner knows beyond where jobs stand; it is asked once between two steps."""
+        if self._memos is None:
+            self._memos = self.core.plugged.recall(self.core.state, 0.0, self.core.desk)
+        return self._memos
+
     def memo(self) -> Memo | None:
         """What the policy's planner has noted beside what it knows of each job, for a core that goes on from this one."""
-        memos = self.core.plugged.recall(self.core.state, 0.0, self.core.desk)
+        memos = self._recall()
         return (parse_choice(self.policy).name, memos[BESIDE]) if BESIDE in memos else None
 
     def snapshot(self, now: float) -> list[tuple[LiveJob, Standing]]:
@@ -389,7 +397,7 @@ class LiveCore:
         state, jobs = self.core.state, self._jobs
         ints, floats = state.jobs.ints[:, : len(jobs)], state.jobs.floats[:, : len(jobs)]
         name = parse_choice(self.policy).name
-        memos = self.core.plugged.recall(state, now, self.core.desk)
+        memos = self._recall()
         there = np.flatnonzero(np.isin(ints[K_STATE], list(_STATUS)))
         runs, starts = ints[K_STATE, there] == RUNNING, ints[K_STARTS, there]
         begun = np.where(starts == 1, floats[J_FIRST, there], floats[J_BEGUN, there])

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import astuple, dataclass, field, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from fairlead.kernels.columns import (
     C_TENANT,
     G_NEXT,
     G_ROWS,
+    I8,
     J_BEGUN,
     J_FIRST,
     K_CLASS,
@@ -182,10 +183,6 @@ class Note:
     queued: float  #: its place in the queue of its class
     parts: tuple[Part, ...] = field(default=())
 
-    def memo(self) -> Memo:
-        numbers = [getattr(self, one.name) for one in fields(self) if one.name != "parts"]
-        return tuple(float(number) for number in [*numbers, *(value for one in self.parts for value in astuple(one))])
-
 
 _SINGLES, _PER_PART = len(fields(Note)) - 1, len(fields(Part))
 
@@ -200,7 +197,7 @@ def _note(memo: Memo) -> Note:
 # -- noting ------------------------------------------------------------------------------------------------------------------
 
 
-def _chain(first: int, after: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[int]:
+def _chain(first: int, after: Sequence[int] | I8) -> Iterator[int]:
     """What a chain of links runs through."""
     while first != 0:
         yield first - 1
@@ -210,49 +207,55 @@ def _chain(first: int, after: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Ite
 def recall(view: View, desk: Desk) -> dict[int, Memo]:
     c, j, _ = view.columns()
     t, f, one = desk.ints, desk.floats, desk.ints[SCALARS]
-    nodes = c.node.shape[1]
-    age = {}
-    for n in range(nodes):
-        there = list(_chain(int(t[V_HEAD, n]), t[E_NEXT]))
-        age.update({e: len(there) - at for at, e in enumerate(there)})  # the newest stands first
-    split = {i: -at for at, i in enumerate(_chain(int(one[X_SPLIT]), t[A_SPLIT_NEXT]))}
-    trial = {int(i): at for at, i in enumerate(t[A_TRIAL, : one[X_TRIALS]])}
-    queued = {}
+    upto = int(one[X_JOB])
+    trial, split, queued = (np.zeros(upto) for _ in range(3))
+    trial[t[A_TRIAL, : one[X_TRIALS]]] = np.arange(one[X_TRIALS])
+    for at, i in enumerate(_chain(int(one[X_SPLIT]), t[A_SPLIT_NEXT])):
+        split[i] = -at  # the newest stands first
     for k in t[W_LIST, : one[X_QUEUED]].tolist():
-        queued.update({i: at for at, i in enumerate(_chain(int(t[W_HEAD, k]), t[A_NEXT]))})
+        for at, i in enumerate(_chain(int(t[W_HEAD, k]), t[A_NEXT])):
+            queued[i] = at
     news = float(any(kind not in OWN_DOING for kind, _ in view.happened(int(one[X_ROW]))))
-    found = {}
-    for i in np.flatnonzero(np.isin(j.ints[K_STATE, : one[X_JOB]], (WAITING, RUNNING, WITHDRAWN))).tolist():
-        parts = []
-        if t[A_PARTS, i] > 0:
-            for e in _chain(i + 1, t[E_MORE]):
-                n = int(t[E_NODE, e])
-                node = int(t[V_AFFINITY, n]), float(f[F_CHANGED, n]), int(t[V_IS_DUE, n])
-                parts.append(Part(n, int(t[E_COUNT, e]), age[e], *node))
-        found[i] = Note(
-            number=i,
-            asked_s=float(f[0, Y_NOW]),
-            news=news,
-            state=int(t[A_STATE, i]),
-            gpus=int(t[A_GPUS, i]),
-            served=float(f[F_SERVED, i]),
-            since_s=float(f[F_SINCE, i]),
-            solo=float(f[F_SOLO, i]),
-            use=float(f[F_USE, i]),
-            tries=int(t[A_TRIES, i]),
-            bad=int(t[A_BAD, i]),
-            grown=int(t[A_GROWN, i]),
-            before=int(t[A_BEFORE, i]),
-            rate_before=float(f[F_BEFORE, i]),
-            mate=int(t[A_MATE, i]),
-            follows=int(t[A_FOLLOWS, i]),
-            pair=int(t[A_PAIR, i]),
-            trial=trial.get(i, 0),
-            split=split.get(i, 0),
-            queued=queued.get(i, 0),
-            parts=tuple(parts),
-        ).memo()
-    return found
+    numbers = {
+        "number": np.arange(upto),
+        "asked_s": np.full(upto, f[0, Y_NOW]),
+        "news": np.full(upto, news),
+        "state": t[A_STATE, :upto],
+        "gpus": t[A_GPUS, :upto],
+        "served": f[F_SERVED, :upto],
+        "since_s": f[F_SINCE, :upto],
+        "solo": f[F_SOLO, :upto],
+        "use": f[F_USE, :upto],
+        "tries": t[A_TRIES, :upto],
+        "bad": t[A_BAD, :upto],
+        "grown": t[A_GROWN, :upto],
+        "before": t[A_BEFORE, :upto],
+        "rate_before": f[F_BEFORE, :upto],
+        "mate": t[A_MATE, :upto],
+        "follows": t[A_FOLLOWS, :upto],
+        "pair": t[A_PAIR, :upto],
+        "trial": trial,
+        "split": split,
+        "queued": queued,
+    }
+    there = np.flatnonzero(np.isin(j.ints[K_STATE, :upto], (WAITING, RUNNING, WITHDRAWN)))
+    rows = np.column_stack([numbers[one.name] for one in fields(Note) if one.name in numbers])[there].tolist()
+    parts = _parts(desk, c.node.shape[1])
+    return {i: tuple(row + parts.get(i, [])) for i, row in zip(there.tolist(), rows, strict=True)}
+
+
+def _parts(desk: Desk, nodes: int) -> dict[int, list[float]]:
+    """Per hosted job, the numbers of its parts."""
+    t, f = desk.ints, desk.floats
+    found: dict[int, dict[int, list[float]]] = {}
+    after, job, count = (t[column].tolist() for column in (E_NEXT, E_JOB, E_COUNT))
+    for n in range(nodes):
+        there = list(_chain(int(t[V_HEAD, n]), after))
+        node = [float(t[V_AFFINITY, n]), float(f[F_CHANGED, n]), float(t[V_IS_DUE, n])]
+        for at, e in enumerate(there):
+            age = float(len(there) - at)  # the newest stands first
+            found.setdefault(job[e], {})[n] = [float(n), float(count[e]), age, *node]
+    return {i: [number for n in sorted(parts) for number in parts[n]] for i, parts in found.items()}
 
 
 # -- taking over -------------------------------------------------------------------------------------------------------------
