@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -83,3 +85,21 @@ def test_the_guide_has_every_endpoint(described: dict[str, Any]) -> None:
     guide = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     told = set(re.findall(r"^\| `(GET|POST|PUT|DELETE) (/[^`?]*)", guide, re.MULTILINE))
     assert told == {(method.upper(), path) for method, path, _ in operations(described)}
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
+def test_the_commands_of_the_guide_run(live: Service) -> None:
+    guide = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    lines = guide.split("```sh\n")[1].split("```")[0].splitlines()
+    setting, commands = lines[:2], lines[2:]
+    assert setting[0].startswith("URL=")
+    assert setting[1].startswith('AUTH="Authorization: Bearer ')
+    before = f'URL={live.url}\nAUTH="Authorization: Bearer {live.token["ada"]}"\n'
+    # its job is there, and waits: it would not find its program
+    assert live.submit("ada", resources={"gpus": 8}) == "1"
+    for command in commands:
+        assert command.startswith("curl ")
+        run = before + command.replace("curl", "curl -sS --fail-with-body --max-time 2", 1)
+        done = subprocess.run(["bash", "-c", run], capture_output=True, text=True, timeout=60, check=False)
+        endless = " -N " in command
+        assert done.returncode in ((0, 28) if endless else (0,)), f"{command}: {done.stdout} {done.stderr}"
