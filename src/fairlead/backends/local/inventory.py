@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from fairlead.backends.local import driver
 from fairlead.backends.local.settings import LocalSettings
@@ -116,6 +118,56 @@ def used_memory_mib(names: list[str], pids: set[int]) -> int:
     finally:
         pynvml.nvmlShutdown()
     return total >> 20
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one GPU's driver says at a moment. None: it does not tell."""
+
+    node: str
+    gpu: Gpu
+    utilization_percent: float | None = None
+    memory_used_mib: float | None = None
+    memory_free_mib: float | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+
+
+def readings(machine: Machine) -> list[Reading]:
+    """Of all real GPUs; none of virtual ones."""
+    if machine.is_virtual or not machine.cluster.gpus:
+        return []
+    import pynvml
+
+    def told(ask: Callable[..., Any], *about: Any) -> Any:
+        try:
+            return ask(*about)
+        except pynvml.NVMLError:
+            return None
+
+    found = []
+    pynvml.nvmlInit()
+    try:
+        for node, gpus in machine.gpus.items():
+            for gpu in gpus:
+                handle = pynvml.nvmlDeviceGetHandleByUUID(gpu.name)
+                memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+                rates = told(pynvml.nvmlDeviceGetUtilizationRates, handle)
+                milliwatts = told(pynvml.nvmlDeviceGetPowerUsage, handle)
+                found.append(
+                    Reading(
+                        node,
+                        gpu,
+                        None if rates is None else float(rates.gpu),
+                        memory.used / 2**20,
+                        memory.free / 2**20,
+                        None if milliwatts is None else milliwatts / 1000,
+                        told(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
+                    )
+                )
+    finally:
+        pynvml.nvmlShutdown()
+    return found
 
 
 def _text(value: object) -> str:

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import typer
 
-from fairlead.cli.live import control, events, jobs, logs, nodes, policy, submit, tenants, tokens, top, up, whatif
+from fairlead.cli.live import (
+    backup,
+    control,
+    events,
+    jobs,
+    logs,
+    nodes,
+    policy,
+    submit,
+    tenants,
+    tokens,
+    top,
+    up,
+    whatif,
+)
 from fairlead.cli.panels import LIVE
 
 
 def register(app: typer.Typer) -> None:
     """In the order in which a newcomer needs them."""
-    for module in (up, submit, jobs, logs, control, top, nodes, tenants, policy, whatif, events, tokens):
+    for module in (up, submit, jobs, logs, control, top, nodes, tenants, policy, whatif, events, tokens, backup):
         module.register(app, LIVE)

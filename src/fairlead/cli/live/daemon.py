@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from fairlead.backends.local.executor import LocalExecutor
+from fairlead.backends.local.inventory import readings
 from fairlead.backends.local.settings import LocalSettings
 from fairlead.cli.live import pid_file
 from fairlead.model.cluster import ClusterSpec
@@ -26,6 +27,7 @@ from fairlead.server.auth import Tokens, ensure_local_token
 from fairlead.server.clock import WallClock
 from fairlead.server.config import Config
 from fairlead.server.gate import Gate
+from fairlead.server.metrics import GpuReading, Metrics
 from fairlead.server.scheduler import Scheduler
 from fairlead.server.store import Store
 from fairlead.server.unix_user import UnixUsers
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 #: how long requests under way may take once it is to stop
 _LAST_REQUESTS_S = 3
+_READ_GPUS_EVERY_S = 10.0
 _LOGS_KEPT = 3  #: older files of a job's output
 
 
@@ -72,6 +75,8 @@ async def serve(config: Config, listening: socket.socket, url: str, tell: Callab
             keep_up(scheduler.store, tokens, config, scheduler.now, lambda id: id in scheduler.jobs)
         )
         stack.push_async_callback(_ended, upkeep)
+        reading = asyncio.create_task(_read_gpus(ready.executor, scheduler.metrics))
+        stack.push_async_callback(_ended, reading)
         server = _Server(_uvicorn(config, app))
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         stopping = asyncio.create_task(stop.wait())
@@ -130,6 +135,31 @@ def _own_name() -> str:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:  # a container's user without a name
         return f"uid-{os.geteuid()}"
+
+
+async def _read_gpus(executor: LocalExecutor, metrics: Metrics) -> None:
+    """What the GPUs say of themselves, for /metrics. One that falls silent is no reason to stop."""
+    while executor.machine.cluster.gpus and not executor.machine.is_virtual:
+        try:
+            found = await asyncio.to_thread(readings, executor.machine)
+        except Exception as error:
+            logging.getLogger(__name__).warning("the GPUs can't be read: %s", error)
+            found = []
+        metrics.gpus(
+            GpuReading(
+                one.node,
+                one.gpu.index,
+                one.gpu.name,
+                one.gpu.type,
+                one.utilization_percent,
+                one.memory_used_mib,
+                one.memory_free_mib,
+                one.power_w,
+                one.temperature_c,
+            )
+            for one in found
+        )
+        await asyncio.sleep(_READ_GPUS_EVERY_S)
 
 
 async def _ended(task: asyncio.Task[None]) -> None:
