@@ -41,6 +41,10 @@ def submissions(trace: Trace, spec: ClusterSpec, profiles: Profiles | None = Non
     def name(number: int) -> str:
         return "" if number < 0 else types[number] if number < len(types) else "no such type"
 
+    def level(out: int) -> str:
+        known = ("node", *reversed(spec.levels))
+        return "" if out < 0 else known[out] if out < len(known) else "no such level"
+
     names = ("", *profiles.by_name)
     return [
         LiveJob(
@@ -58,6 +62,9 @@ def submissions(trace: Trace, spec: ClusterSpec, profiles: Profiles | None = Non
             min_gpus=at(jobs.min_gpus, i, 0),
             max_gpus=at(jobs.max_gpus, i, 0),
             profile=names[at(jobs.profile, i, 0)],
+            preemptible=bool(at(jobs.preemptible, i, 1)),
+            num_nodes=at(jobs.num_nodes, i, 0),
+            topology=level(at(jobs.topology, i, -1)),
         )
         for i in range(len(trace))
     ]
@@ -74,6 +81,7 @@ class Machine:
         self.known: set[str] = set()
         self.ended: set[str] = set()  #: or refused
         self.closed: set[int] = set()
+        self.fixed: set[str] = set()  #: nobody may take their GPUs
         self.node_of = [n for n, node in enumerate(core.spec.nodes) for _ in range(node.gpus)]
 
     def step(self, now: float) -> list[Decision]:
@@ -87,6 +95,7 @@ class Machine:
                 assert not nodes & self.closed, f"{one} is on a closed node"
                 self.running[one.job] = one.gpu_ids, one.milli
             elif one.kind == K.SUSPEND:
+                assert one.job not in self.fixed, f"{one}: it may not be preempted"
                 del self.running[one.job]
             else:
                 self.ended.add(one.job)
@@ -138,6 +147,7 @@ class Machine:
 
     def submit(self, job: LiveJob, now: float) -> None:
         self.known.add(job.id)
+        self.fixed.update(() if job.preemptible else (job.id,))
         if not self.core.knows(job.id):
             self.core.submit(job, now)
 

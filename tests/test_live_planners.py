@@ -216,7 +216,11 @@ def test_policies_take_over_from_each_other_under_way(seed: int, acts: Acts, fir
     jobs = []
     for job in case.jobs:
         least, most = (rng.randint(1, job.gpus), job.gpus + rng.randint(0, 3)) if rng.random() < 0.5 else (0, 0)
-        jobs.append(replace(job, profile=rng.choice(("", *names)), min_gpus=least, max_gpus=most))
+        job = replace(job, profile=rng.choice(("", *names)), min_gpus=least, max_gpus=most)
+        nodes = rng.choice([0, 0, *(n for n in (1, 2, 3) if job.gpus % n == 0)])
+        jobs.append(
+            replace(job, preemptible=rng.random() < 0.8, num_nodes=nodes, topology=rng.choice(("", "", "node")))
+        )
     case = replace(case, policy=first, profiles=profiles, jobs=jobs)
     machine = Machine(case.core())
     disturbed(machine, case.jobs, acts, switch=True)
@@ -249,6 +253,22 @@ def test_hived_lets_a_job_run_on_that_stands_where_its_tenant_owns_nothing_until
     assert told(machine, 9.0) == [], "a owns one node, and has it"
     machine.finish("a0", 10.0)
     assert told(machine, 10.0) == [("START", "a1")]
+
+
+def test_hived_leaves_alone_who_is_not_preemptible_and_the_owner_waits() -> None:
+    spec = ClusterSpec(two_owners().nodes, tenants={"a": TenantSpec("a"), "b": TenantSpec("b")})
+    machine = Machine(LiveCore(replace(spec, cells=_node_each(spec)), "fifo"))
+    for name in ("a0", "a1"):
+        machine.submit(LiveJob(name, 0.0, 4, 100.0, tenant="a", preemptible=False), 0.0)
+    assert told(machine, 0.0) == [("START", "a0"), ("START", "a1")]
+    machine.core.change(5.0, policy="hived")
+    machine.submit(LiveJob("b0", 6.0, 4, 100.0, tenant="b"), 6.0)
+    machine.submit(LiveJob("a2", 6.0, 4, 100.0, tenant="a", priority=5), 6.0)
+    assert told(machine, 6.0) == []
+    machine.finish("a1", 9.0)
+    assert told(machine, 9.0) == [("START", "b0")]
+    machine.finish("a0", 10.0)
+    assert told(machine, 10.0) == [("START", "a2")]
 
 
 def _node_each(spec: ClusterSpec) -> Any:

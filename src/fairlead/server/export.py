@@ -94,6 +94,9 @@ def _trace(found: list[tuple[JobRow, JobSpec, float]]) -> Trace:
         status=np.array([_STATUS.get(State(row.state), Status.UNKNOWN) for row in rows], np.int8),
         min_gpus=None if least is None else np.where(least < 0, gpus, least).astype(np.int32),
         max_gpus=None if most is None else np.where(most < 0, gpus, most).astype(np.int32),
+        preemptible=numbers(lambda s: int(s.preemptible), np.int8, 1),
+        num_nodes=numbers(lambda s: s.num_nodes, np.int32, 0),
+        topology=_names([spec.topology for spec in specs]),
         origin=datetime.fromtimestamp(first_s, UTC).isoformat() if rows else None,
     )
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from fairlead.kernels.columns import (
+    C_FIXED,
     C_SHAPE,
     C_TENANT,
     G_NEXT,
@@ -33,11 +34,14 @@ from fairlead.kernels.columns import (
     K_STATE,
     R_RESHAPES,
     RUNNING,
+    S_BOUND,
     S_CPU,
     S_GPUS,
     S_MEM,
     S_MILLI,
+    S_SPLIT,
     S_TYPE,
+    S_WITHIN,
     T_WEIGHT,
     U_NODE,
     WAITING,
@@ -54,6 +58,7 @@ from fairlead.policy.gandiva.tables import (
     A_BESIDE,
     A_CLASS,
     A_CPU,
+    A_FIXED,
     A_FOLLOWS,
     A_GPUS,
     A_GROWN,
@@ -67,6 +72,7 @@ from fairlead.policy.gandiva.tables import (
     A_PAIR,
     A_PARTS,
     A_PRIORITY,
+    A_SPLIT,
     A_SPLIT_NEXT,
     A_SPLIT_PREV,
     A_STATE,
@@ -75,6 +81,7 @@ from fairlead.policy.gandiva.tables import (
     A_TRIAL_AT,
     A_TRIES,
     A_TYPE,
+    A_WITHIN,
     E_COUNT,
     E_JOB,
     E_MORE,
@@ -299,8 +306,12 @@ class _Takeover:
             t[column, :upto] = c.shape[row, shape]
         t[A_CPU, :upto], t[A_MEM, :upto] = c.shape[S_CPU, shape], c.shape[S_MEM, shape]
         t[A_PRIORITY, :upto] = ints[K_PRIORITY, :upto]
+        bound, stays = c.shape[S_BOUND, shape] != 0, q.classes[C_FIXED, own] != 0
+        t[A_FIXED, :upto] = stays
+        t[A_SPLIT, :upto] = np.where(bound, c.shape[S_SPLIT, shape], 0)
+        t[A_WITHIN, :upto] = np.where(bound, c.shape[S_WITHIN, shape], -1)
         if self.one[X_GROWS]:
-            t[A_LEAST, :upto], t[A_MOST, :upto] = ints[K_LEAST, :upto], ints[K_MOST, :upto]
+            t[A_LEAST, :upto], t[A_MOST, :upto] = (np.where(stays, 0, ints[k, :upto]) for k in (K_LEAST, K_MOST))
         f[F_WEIGHT, :upto] = q.tenants[T_WEIGHT, t[A_TENANT, :upto]]
         for i, note in self.notes.items():
             t[[A_TRIES, A_GROWN, A_BEFORE], i] = int(note.tries), int(note.grown), int(note.before)

@@ -141,6 +141,8 @@ def _kind(x: I8, j: Jobs, q: Queue, i: int) -> int:
 @inner
 def _end(t: Table, x: I8, j: Jobs, q: Queue, i: int) -> None:
     gpu = x[x[H_JOBS] + i]
+    if gpu >= 0 and t[gpu, X_SLOT] == OPPORTUNIST and is_fixed(q, int64(j.ints[K_CLASS, i])):
+        _unblock_all(x)  # it was in somebody's way, see _is_in_the_way
     while gpu >= 0:
         after, other = t[gpu, X_LINK], t[gpu, X_ALSO]
         if other >= 0:
@@ -311,6 +313,18 @@ def _set_aside(t: Table, x: I8, gpus: int, physical: bool) -> tuple[int, int]:
 
 
 @inner
+def _is_in_the_way(t: Table, x: I8, j: Jobs, q: Queue, gpus: int, physical: bool) -> bool:
+    """Whether one of the chosen GPUs is held by a job that may not be preempted. HiveD starts none where it could be in the way:
+    this one ran already, and elsewhere than in its cells."""
+    for g in range(gpus):
+        gpu = x[x[H_GPU_LIST] + g] if physical else t[x[x[H_GPU_LIST] + g], X_MAP]
+        for owner in (t[gpu, X_OWNER], t[gpu, X_ALSO]):
+            if owner >= 0 and is_fixed(q, int64(j.ints[K_CLASS, owner])):
+                return True
+    return False
+
+
+@inner
 def _take(t: Table, x: I8, j: Jobs, q: Queue, desk: Desk, i: int, kind: int, slot: int) -> None:
     """The job has its GPUs from now on; write down who stops for it, and its start."""
     gpus = x[kind + K_GPUS]
@@ -359,7 +373,8 @@ def plan(c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float) -> flo
         kind, i = _class(x, k), q.classes[C_ROOT, k]
         slot = _slot(x, j, i, kind)
         for n in range(x[kind + K_CHAINS]):
-            if _find(t, x, x[x[kind + K_CHAIN0] + n], kind, slot):
+            found = _find(t, x, x[x[kind + K_CHAIN0] + n], kind, slot)
+            if found and not _is_in_the_way(t, x, j, q, x[kind + K_GPUS], slot < 0):
                 _take(t, x, j, q, desk, i, kind, slot)
                 return AGAIN
         x[kind + K_BLOCKED] = slot

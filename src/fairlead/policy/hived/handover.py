@@ -4,7 +4,8 @@ A guaranteed job is in cells of its virtual cluster. Which ones is noted per job
 not start the job or nobody kept the notes, they are looked for: cells around the job's GPUs that its virtual cluster owns,
 does not use, and can have there without anybody else losing what he owns. Where there are none, the job runs on as an
 opportunistic one does: on GPUs that are nobody's cells, until it ends or a guaranteed job needs its own cells back; then it
-waits as the guaranteed job that it is. So are jobs that share a GPU, which cells can't say.
+waits as the guaranteed job that it is. So are jobs that share a GPU, which cells can't say. One that is not preemptible stays
+where it is all the same, and who needs its GPUs waits: HiveD would not have started it there.
 """
 
 from __future__ import annotations
@@ -170,6 +171,8 @@ class _Takeover:
 
     def _settle(self, job: JobView, priority: int) -> list[int]:
         vc = self._class(job).vc
+        if priority >= 0 and self._class(job).fixed:
+            priority = self.setup.top  # so that nobody preempts it
         seats = _seats(self.memos.get(job.job, ()))
         if sorted(seat.gpu for seat in seats) != sorted(job.gpu_ids):
             seats = []  # it has been started anew since

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairlead.kernels import parts
 from fairlead.kernels.columns import (
     C_REASON,
     C_SHAPE,
@@ -27,15 +28,19 @@ from fairlead.kernels.columns import (
     R_GROUPED,
     R_PLANNED,
     R_QUEUES,
+    R_REACH,
     R_SEED,
     R_STRICT,
     RUNNING,
+    S_BOUND,
     S_CPU,
     S_GPUS,
     S_MEM,
     S_MILLI,
     S_NODES,
+    S_SPLIT,
     S_TYPE,
+    S_WITHIN,
     T_GROUP,
     U_FREE,
     U_NODE,
@@ -81,7 +86,6 @@ def look_at(ahead: Ahead, i: int) -> Look:
     queue = _queue(state, i) if waits else ()
     held, limit = _held(state, job.tenant), _limit(ahead, job)
     free = int(node[N_FREE][up].sum())
-    gated = bool(state.counter[R_GATED])
     fits, lacks_room = _fits(ahead, i) if waits else (True, False)
     over = limit is not None and held + job.gpus * job.share_milli / WHOLE > limit
     return Look(
@@ -92,7 +96,7 @@ def look_at(ahead: Ahead, i: int) -> Look:
         most_on_a_node=int(node[N_FREE][up].max(initial=0)),
         most_of_a_gpu=float(c.gpu[U_FREE][up[c.gpu[U_NODE]]].max(initial=0)) / WHOLE,
         closed_gpus=int(node[N_CAP][eligible & ~up].sum()),
-        fewest_nodes=int(c.shape[S_NODES, s]) if gated and job.gpus > 1 else 0,
+        fewest_nodes=_fewest_nodes(state, s, job),
         lacks_room=lacks_room,
         rank=queue.index(i) + 1 if waits else 0,
         queue=queue,
@@ -103,6 +107,14 @@ def look_at(ahead: Ahead, i: int) -> Look:
 
 def _shape(state: State, i: int) -> int:
     return int(state.queue.classes[C_SHAPE, state.own_class(i)])
+
+
+def _fewest_nodes(state: State, s: int, job: LiveJob) -> int:
+    """By what it says itself, else by what its placer wants."""
+    c = state.cluster
+    if c.shape[S_BOUND, s]:
+        return 1 if c.shape[S_WITHIN, s] == 0 else int(c.shape[S_SPLIT, s])
+    return int(c.shape[S_NODES, s]) if state.counter[R_GATED] and job.gpus > 1 else 0
 
 
 def _queue(state: State, i: int) -> tuple[int, ...]:
@@ -140,6 +152,8 @@ def _fits(ahead: Ahead, i: int) -> tuple[bool, bool]:
     c, s = state.cluster, _shape(state, i)
 
     def placed() -> bool:
+        if c.shape[S_BOUND, s]:
+            return bool(parts.place_bound()(c, s, int(state.counter[R_REACH])) >= 0)
         return bool(plug.place(c, s, int(state.counter[R_SEED]), i, int(state.jobs.ints[K_STARTS, i]), plug.pp) >= 0)
 
     if placed():

@@ -13,10 +13,10 @@ from fairlead.runtime.twin.look import Look
 from fairlead.runtime.twin.words import asks_text, gpus_text, rest_text
 
 
-def _on(look: Look) -> str:
+def _on(job: LiveJob, look: Look) -> str:
     """How few nodes it must be on."""
-    if not look.fewest_nodes:
-        return ""
+    if not look.fewest_nodes or job.num_nodes or job.topology == "node":
+        return ""  # it says so itself
     return " on one node" if look.fewest_nodes == 1 else f" on {look.fewest_nodes} nodes"
 
 
@@ -27,7 +27,7 @@ def _free(look: Look) -> str:
 
 def hindrance(ahead: Ahead, job: LiveJob, look: Look) -> str:
     """Why job waits, where it is not for the sake of another that waits."""
-    asks = f"needs {asks_text(job)}{_on(look)}"
+    asks = f"needs {asks_text(job)}{_on(job, look)}"
     if look.reason == Reason.QUOTA_USED:
         held = gpus_text(look.tenant_gpus)
         return f"needs {asks_text(job)}; tenant {job.tenant} holds {held} of the {look.limit_gpus} that it may hold"
@@ -47,11 +47,19 @@ def _apart(ahead: Ahead, job: LiveJob, look: Look) -> str:
     """Why free GPUs are of no use to it."""
     if look.lacks_room:
         return f"but not with the {rest_text(job)} that it asks for"
+    if job.num_nodes > 1:
+        return f"but not {job.gpus // job.num_nodes} on each of so many nodes" + _inside(job, " of one")
+    if job.topology not in ("", "node"):
+        return "but not enough" + _inside(job, " in one")
     if look.fewest_nodes == 1:
         return f"but at most {look.most_on_a_node} on one node"
     if look.fewest_nodes:
         return f"but not on so few nodes, at most {look.most_on_a_node} on one"
     return f"but not as placer {ahead.placer} wants them"
+
+
+def _inside(job: LiveJob, word: str) -> str:
+    return f"{word} {job.topology}" if job.topology else ""
 
 
 def behind(ahead: Ahead, job: LiveJob, look: Look, head: LiveJob, when: str) -> str:
@@ -103,6 +111,34 @@ def _over_cells(ahead: Ahead, job: LiveJob) -> str:
     return f"more than the cells of tenant {job.tenant} hold"
 
 
+def _too_few_nodes(ahead: Ahead, job: LiveJob) -> str:
+    part, rest = divmod(job.gpus, max(job.num_nodes, 1))
+    if rest or not part:
+        return "its GPUs can't be divided evenly over so many nodes"
+    enough = sum(node.gpus >= part for node in _eligible(ahead, job))
+    return f"{enough} of the cluster's nodes have {gpus_text(part)} or more" + _inside(job, ", and they must be in one")
+
+
+def _no_such_level(ahead: Ahead, job: LiveJob) -> str:
+    return f"the cluster's levels are {', '.join(('node', *reversed(ahead.spec.levels)))}"
+
+
+def _domain_too_small(ahead: Ahead, job: LiveJob) -> str:
+    depth = ("cluster", *ahead.spec.levels, "node").index(job.topology)
+    sizes: dict[tuple[str, ...], int] = {}
+    for node in _eligible(ahead, job):
+        domain = (*node.path, node.name)[:depth]
+        sizes[domain] = sizes.get(domain, 0) + node.gpus
+    return f"the largest {job.topology} has {gpus_text(max(sizes.values(), default=0))}"
+
+
+def _not_by_policy(ahead: Ahead, job: LiveJob) -> str:
+    says = ["that it is not preemptible"] * (not job.preemptible) + ["where it must be"] * bool(
+        job.num_nodes or job.topology
+    )
+    return f"policy {ahead.policy} can't keep to what it says: {' or '.join(says)}"
+
+
 #: why jobs like it can never run here
 REFUSED: dict[Reason, Callable[[Ahead, LiveJob], str]] = {
     Reason.NO_SUCH_GPU_TYPE: _no_such_type,
@@ -110,6 +146,10 @@ REFUSED: dict[Reason, Callable[[Ahead, LiveJob], str]] = {
     Reason.NODE_TOO_SMALL: _too_small,
     Reason.OVER_QUOTA: _over_quota,
     Reason.OVER_CELLS: _over_cells,
+    Reason.TOO_FEW_NODES: _too_few_nodes,
+    Reason.NO_SUCH_LEVEL: _no_such_level,
+    Reason.DOMAIN_TOO_SMALL: _domain_too_small,
+    Reason.NOT_BY_POLICY: _not_by_policy,
 }
 
 

@@ -73,8 +73,14 @@ def rest_text(job: LiveJob) -> str:
 
 
 def asks_text(job: LiveJob) -> str:
-    """`16 GPUs`, `8 H200 GPUs`, `0.5 of a GPU`, `4 CPUs and 16 GiB on one node`."""
+    """`16 GPUs`, `8 H200 GPUs on 2 nodes of one rack`, `0.5 of a GPU`, `4 CPUs and 16 GiB on one node`."""
     if job.gpus == 0:
         return f"{rest_text(job) or 'a place'} on one node"
     text = gpus_text(job.gpus * job.share_milli / 1000)
-    return text if not job.gpu_type else text.replace("GPU", f"{job.gpu_type} GPU")
+    text = text if not job.gpu_type else text.replace("GPU", f"{job.gpu_type} GPU")
+    if job.share_milli < 1000:
+        return text
+    if job.num_nodes:
+        within = f" of one {job.topology}" if job.topology else ""
+        return f"{text} on {count(job.num_nodes, 'node') if job.num_nodes > 1 else 'one node'}{within}"
+    return f"{text} in one {job.topology}" if job.topology else text
