@@ -59,7 +59,7 @@ def live_memory(run: Bench) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder, own_scheduler(Path(folder), _OPTIONS, _SETTINGS) as own:
         seen: list[tuple[int, float]] = []
         with _client(own) as client:
-            began = time.monotonic()
+            began = time.perf_counter()
             for number in range(0, FINISHED, WARM // 10):
                 asyncio.run(_submit(own, WARM // 10, "true", 1))
                 while _live_jobs(client) > WARM // 10:
@@ -67,7 +67,7 @@ def live_memory(run: Bench) -> Iterator[Row]:
                 seen.append((number + WARM // 10, _resident_mib(own.pid)))
             while _live_jobs(client):
                 time.sleep(0.05)
-            rate = FINISHED / (time.monotonic() - began)
+            rate = FINISHED / (time.perf_counter() - began)
         warm = max(mib for jobs, mib in seen if jobs <= WARM)
         say("  ".join(f"{jobs // 1000}k: {mib:.0f} MiB" for jobs, mib in seen[9::10]))
         yield Row(

@@ -43,8 +43,8 @@ def demo_live(seed: int) -> None:
             for tenant in TENANTS:
                 client.put_tenant(tenant)
             client.wait(client.submit({"name": "warm-up", "run": ["true"]}).id)  # what is loaded late is loaded now
-            jobs, zero = _live(client, workload)
-            console().print(_beside(client, jobs, foretold, zero))
+            jobs = _live(client, workload)
+            console().print(_beside(client, jobs, foretold))
             print(_summary(client, jobs, foretold, workload))
 
 
@@ -56,20 +56,20 @@ def _foretell(workload: Trace) -> list[Foretold]:
     return [Foretold(float(start), float(end)) for start, end in zip(outcome.start_s, outcome.finish_s, strict=True)]
 
 
-def _live(client: Client, workload: Trace) -> tuple[list[str], float]:
-    """Submit each at its time and watch until all have ended; their ids, and the time of the first second."""
+def _live(client: Client, workload: Trace) -> list[str]:
+    """Submit each at its time and watch until all have ended; their ids."""
     from rich.live import Live
 
     ids: list[str] = []
-    zero = time.time()
+    began_s = time.perf_counter()
     with Live(console=console(), refresh_per_second=8, transient=not sys.stdout.isatty()) as live:
         while True:
-            while len(ids) < len(workload) and time.time() - zero >= workload.submit_s[len(ids)]:
+            while len(ids) < len(workload) and time.perf_counter() - began_s >= workload.submit_s[len(ids)]:
                 ids.append(client.submit(_document(workload, len(ids))).id)
             jobs = [job for job in client.all_jobs(sort="submitted", descending=False) if job.name != "warm-up"]
             live.update(_now(jobs))
             if len(ids) == len(workload) and all(job.ended for job in jobs):
-                return ids, zero
+                return ids
             time.sleep(0.1)
 
 
@@ -101,12 +101,13 @@ def _now(jobs: Sequence[Job]) -> Table:
     return table
 
 
-def _beside(client: Client, ids: Sequence[str], foretold: Sequence[Foretold], zero: float) -> Table:
+def _beside(client: Client, ids: Sequence[str], foretold: Sequence[Foretold]) -> Table:
     from rich.table import Table
 
     table = Table(box=None, title="what the simulator foretold, and what happened", title_justify="left")
     for name in ("job", "tenant", "GPUs", "start foretold", "start", "end foretold", "end", "suspended", "by"):
         table.add_column(name, justify="left" if name in ("job", "tenant", "by") else "right")
+    zero = client.job(ids[0]).submit_s  # the first comes in the first second
     for job_id, told in zip(ids, foretold, strict=True):
         job = client.job(job_id)
         assert job.first_start_s is not None
