@@ -182,13 +182,18 @@ def test_each_token_and_each_stranger_has_a_rate(tmp_path: Path) -> None:
 # -- what is said and written down ---------------------------------------------------------------------------------------------------
 
 
+def access_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "fairlead.server.access"]
+
+
 def test_every_answer_has_a_number_and_every_request_a_line(live: Service, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "fairlead.server.access"):
         answer = live.ask("ann", "GET", "/v1/me?x=1", headers={"X-Request-Id": "mine-1"})
         live.ask("ann", "GET", "/v1/%0a%0dforged", headers={"X-Request-Id": "no good"})
+        # a line is written when the answer has gone out
+        first, second = wait_for(lambda: len(lines := access_lines(caplog)) >= 2 and lines[-2:])
     assert answer.headers["x-request-id"] == "mine-1"
     assert (answer.headers["x-content-type-options"], answer.headers["cache-control"]) == ("nosniff", "no-store")
-    first, second = [record.getMessage() for record in caplog.records if record.name == "fairlead.server.access"][-2:]
     assert re.fullmatch(r"127\.0\.0\.1 ann GET /v1/me 422 \d+ bytes \d+\.\d ms mine-1", first)
     assert re.fullmatch(r"127\.0\.0\.1 ann GET /v1/%0a%0dforged 404 \d+ bytes \d+\.\d ms [0-9a-f]{16}", second)
     assert live.token["ann"] not in caplog.text
