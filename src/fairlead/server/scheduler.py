@@ -22,6 +22,7 @@ from fairlead.model.errors import InputError
 from fairlead.model.job import JobSpec
 from fairlead.runtime.protocols import Clock, Executor, Report
 from fairlead.runtime.twin import Moment, moment_of
+from fairlead.runtime.warm import warm_up
 from fairlead.server.floor import Floor
 from fairlead.server.gate import Gate
 from fairlead.server.jobs import Job, State
@@ -30,6 +31,7 @@ from fairlead.server.recovery import Setting, go_on
 from fairlead.server.store import Batch, GroupWriter, NodeRow, Store, StoreError, Submission, Submitted
 from fairlead.server.turn import Effect, Forget, Start, Stop, Suspend, Turn
 from fairlead.server.unix_user import UnixUsers
+from fairlead.workload.job_document import job_to_json
 
 log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -287,7 +289,13 @@ class Scheduler:
         """The jobs, durable, and whether they were there already."""
         if self.trouble:
             raise StoreError(self.store.where, self.trouble)
-        await self.judge(spec, user, tenant)
+        try:
+            await self.judge(spec, user, tenant)
+        except InputError:  # unless it is there already, from when there was still room for it
+            found = None if key is None else await asyncio.to_thread(self.store.submitted, user, key)
+            if found is None or found[0] != job_to_json(spec):
+                raise
+            return found[1]
         now = self.clock.now()
         submission = Submission(
             spec, user, tenant, now, state=State.BLOCKED if spec.depends_on else State.WAITING, key=key
@@ -365,6 +373,9 @@ class Scheduler:
         raise InputError("the job has ended already", value=job_id, accepts=f"one that waits or runs; this is {state}")
 
     async def set_policy(self, policy: str | None, placer: str | None, by: str) -> None:
+        """The next turn decides by it. What it needs compiled is compiled before, beside everything else."""
+        await asyncio.to_thread(warm_up, self.spec, policy or self.policy, placer or self.placer)
+
         def ask(turn: Turn) -> None:
             core = self._floor.core
             core.change(turn.now, policy=policy, placer=placer)

@@ -227,9 +227,10 @@ def test_a_quota_holds_and_can_be_changed_on_the_run(path: Path) -> None:
 
 def test_more_jobs_than_allowed(path: Path) -> None:
     async def scenario(here: World) -> None:
-        ids = [await here.submit(*work(60), gpus=8) for _ in range(3)]
+        ids = [await here.submit(*work(60), gpus=8, key=f"key-{i}") for i in range(3)]
         with pytest.raises(InputError, match="one user can't have so many jobs"):
             await here.submit("true")
+        assert await here.submit(*work(60), gpus=8, key="key-1") == ids[1]  # asked for again, it is still the same job
         await here.submit(*work(0), user="bob")
         with pytest.raises(InputError, match="can't hold so many jobs"):
             await here.submit("true", user="bob")

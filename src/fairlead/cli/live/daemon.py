@@ -22,6 +22,7 @@ from fairlead.backends.local.settings import LocalSettings
 from fairlead.cli.live import pid_file
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
+from fairlead.runtime.warm import warm_up
 from fairlead.server.api import create_app, end_streams
 from fairlead.server.auth import Tokens, ensure_local_token
 from fairlead.server.clock import WallClock
@@ -103,6 +104,7 @@ async def _put_together(config: Config, url: str, stack: AsyncExitStack) -> tupl
     async with opened:
         spec = cluster_of(config, await executor.inventory())
         policy, placer = chosen(config, store)
+        await asyncio.to_thread(warm_up, spec, policy, placer)
         clock = WallClock(await asyncio.to_thread(store.last_time_s))
         scheduler = Scheduler(
             store,

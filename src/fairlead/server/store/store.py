@@ -17,10 +17,10 @@ from fairlead.server.store.accounts import Accounts
 from fairlead.server.store.database import Database
 from fairlead.server.store.errors import CommitUnknown, StoreError, StoreForeign, StoreMistake
 from fairlead.server.store.read import JobFilter, Page
-from fairlead.server.store.rows import Batch, JobRow, LiveJob, NodeRow, StoredEvent, Usage, Waited, Written
+from fairlead.server.store.rows import Batch, JobRow, LiveJob, NodeRow, StoredEvent, Submitted, Usage, Waited, Written
 from fairlead.server.store.schema import JOBS, VERSION
 from fairlead.server.store.standing import Standing
-from fairlead.server.store.write import Counters, read_counters, write_batches
+from fairlead.server.store.write import Counters, read_counters, submitted_with, write_batches
 
 _EVERYTHING = JobFilter()
 
@@ -178,6 +178,11 @@ class Store:
         """The jobs that this one waits for or has waited for."""
         with self._database.reading() as connection:
             return read.waited_for(connection, JOBS.c.seq == seq).get(seq, [])
+
+    def submitted(self, user: str, key: str) -> tuple[str, Submitted] | None:
+        """What this user submitted with this key: the job's document, and what became of it."""
+        with self._database.reading() as connection:
+            return submitted_with(connection, user, key)
 
     def array_size(self, array_id: str) -> int:
         """How many tasks the array has, 0 where there is no such array."""

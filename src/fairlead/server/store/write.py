@@ -201,6 +201,17 @@ def _look_up_keys(connection: Connection, rows: _Rows, submissions: Sequence[Sub
                 rows.keys[user, key] = (document, _as_submitted(connection, seq, job_id, array_id))
 
 
+def submitted_with(connection: Connection, user: str, key: str) -> tuple[str, Submitted] | None:
+    """The document that this user submitted with this key, and what became of it."""
+    columns = (JOBS.c.seq, JOBS.c.id, JOBS.c.array_id, SPECS.c.document)
+    query = select(*columns).join(SPECS, SPECS.c.seq == JOBS.c.spec_seq)
+    found = connection.execute(query.where(JOBS.c.user == clean(user), JOBS.c.key == clean(key))).first()
+    if found is None:
+        return None
+    seq, job_id, array_id, document = found
+    return document, replace(_as_submitted(connection, seq, job_id, array_id), duplicate=True)
+
+
 def _as_submitted(connection: Connection, seq: int, job_id: str, array_id: str | None) -> Submitted:
     if array_id is None:
         return Submitted((JobKey(seq, job_id),))
