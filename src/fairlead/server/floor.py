@@ -178,6 +178,8 @@ class Floor:
         if job.spec.time_limit_s is not None and job.begun_s is not None:
             due_s = job.begun_s + max(job.spec.time_limit_s - job.ran_s, 0.0)
             heapq.heappush(self._limits, (due_s, job.id, job.run))
+            if len(self._limits) > 1000 + 2 * len(self.jobs):  # most of it is of jobs that ended long before
+                self._limits = sorted(one for one in self._limits if one[1] in self.jobs)
 
     def _stop_overdue(self, turn: Turn) -> None:
         while self._limits and self._limits[0][0] <= turn.now:

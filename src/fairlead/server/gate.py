@@ -15,6 +15,9 @@ from fairlead.runtime.live import judge
 from fairlead.server.floor import Floor
 from fairlead.server.jobs import asked
 
+#: of which it is remembered whether they can run at all
+MOST_KINDS = 10_000
+
 
 class Gate:
     def __init__(self, most_jobs: int = 100_000, most_per_user: int = 20_000, most_tasks: int = 10_000) -> None:
@@ -51,6 +54,8 @@ class Gate:
         asks = asked(spec, "", tenant, 0.0)
         reason = self._judged.get(asks.kind())
         if reason is None:
+            if len(self._judged) >= MOST_KINDS:
+                self._judged.clear()
             reason = self._judged[asks.kind()] = judge(cluster, floor.core.policy, floor.core.placer, asks)
         if reason != Reason.NONE:
             raise refusal(reason, spec, tenant, floor)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
+
+from tests.backends.harness import clean_up
 
 from fairlead.model.job import Dependency
 
@@ -100,3 +103,33 @@ def test_drained_nodes_policy_and_tenants_stay(path: Path) -> None:
 
     asyncio.run(first())
     asyncio.run(again())
+
+
+def test_after_a_reboot_jobs_that_may_be_requeued_are(path: Path) -> None:
+    async def before() -> list[str]:
+        async with world(path) as here:
+            ids = [
+                await here.submit(*work(60), gpus=2, name="again", env={"MARK": str(path / "mark")}),
+                await here.submit(*work(60), gpus=2, name="never", preemptible=False),
+                await here.submit(*work(60), gpus=2, name="leaving"),
+            ]
+            await here.until(lambda: all("started" in here.kinds(one) for one in ids))
+            await here.scheduler.cancel(ids[2], "ann")
+            return ids
+
+    async def after(ids: list[str]) -> None:
+        async with world(path) as here:
+            again, never, leaving = ids
+            await here.until(lambda: here.job(again).run == 2 and "started" in here.kinds(again)[3:])
+            lost, cancelled = await here.ended(never, leaving)
+            assert (lost.state, lost.message) == ("lost", "the machine was started again meanwhile")
+            assert cancelled.state == "cancelled"
+            assert "requeue" in here.kinds(again)
+            await here.scheduler.cancel(again, "ann")
+            await here.ended(again)
+
+    ids = asyncio.run(before())
+    clean_up(path)  # no process survives a reboot
+    for file in path.rglob("state.json"):  # and what is left was written before it
+        file.write_text(re.sub(r'"boot_id": ?"[^"]+"', '"boot_id":"another"', file.read_text()))
+    asyncio.run(after(ids))
