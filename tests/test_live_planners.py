@@ -124,6 +124,26 @@ def test_with_nothing_but_where_the_jobs_stand_a_planner_loses_nobody(case_of: A
     assert stopped <= rebuilt // 20, "a restart stops jobs only where others find room that they did not have before"
 
 
+class Told(Machine):
+    """A machine whose jobs end when they ended in another run."""
+
+    def __init__(self, core: LiveCore, ends: dict[str, float]) -> None:
+        super().__init__(core)
+        self.ends = ends
+
+    def due(self) -> dict[str, float]:
+        return {job: self.ends[job] for job in self.running}
+
+
+def test_gandiva_decides_the_same_if_nobody_knows_how_long_jobs_take() -> None:
+    for seed in range(CASES):
+        case = gandiva_case(seed)
+        want = case.simulated()
+        machine = Told(case.core(), {row[2]: row[0] for row in want if row[1] == K.FINISH})
+        machine.run([replace(job, duration_s=None) for job in case.jobs])
+        assert in_order(machine.rows) == want, f"seed {seed}"
+
+
 # -- whatever people do ----------------------------------------------------------------------------------------------------------
 
 ACTS = ("withdraw", "admit", "requeue", "close", "open", "rebuild", "restart", "change")
