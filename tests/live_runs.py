@@ -107,7 +107,7 @@ class Machine:
         taken: Counter[int] = Counter()
         for job, (gpus, milli) in self.running.items():
             assert self.core.status(job) == Status.RUNNING, f"the core has lost {job}"
-            assert self.core.held_by(job) == gpus, f"{job} runs elsewhere than the core thinks"
+            assert sorted(self.core.held_by(job)) == sorted(gpus), f"{job} runs elsewhere than the core thinks"
             taken.update({gpu: milli for gpu in gpus if gpu >= 0})
         assert all(milli <= 1000 for milli in taken.values()), f"overbooked: {taken}"
         check(self.core.core.state)

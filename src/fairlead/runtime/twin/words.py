@@ -80,7 +80,9 @@ def asks_text(job: LiveJob) -> str:
     text = text if not job.gpu_type else text.replace("GPU", f"{job.gpu_type} GPU")
     if job.share_milli < 1000:
         return text
-    if job.num_nodes:
+    if job.num_nodes > 1:
         within = f" of one {job.topology}" if job.topology else ""
-        return f"{text} on {count(job.num_nodes, 'node') if job.num_nodes > 1 else 'one node'}{within}"
+        return f"{text} on {job.num_nodes} nodes{within}"
+    if job.num_nodes == 1 or job.topology == "node":
+        return f"{text} on one node"
     return f"{text} in one {job.topology}" if job.topology else text
