@@ -119,6 +119,7 @@ class Job:
             ran_s=self.ran_s,
             done_s=self.ran_s,
             held_s=self.ran_s,
+            milli=self.places[0].milli if self.is_running and self.places else 0,
         )
 
     def order(self, log: str, unix_user: str) -> Order:
