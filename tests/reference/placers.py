@@ -237,9 +237,10 @@ def domains_from_inside(request: Request) -> list[list[list[Node]]]:
     levels = []
     for depth in range(len(names) - 1, outermost - 1, -1):
         domains: dict[object, list[Node]] = {}
-        for node in request.nodes:
-            around = node.index if names[depth] == "node" else node.path[:depth]
-            domains.setdefault(around, []).append(node)
+        suitable = {node.index: node for node in request.nodes}
+        for index, node in enumerate(request.spec.nodes):
+            domain = domains.setdefault(index if names[depth] == "node" else node.path[:depth], [])
+            domain += [suitable[index]] if index in suitable else []
         levels.append(list(domains.values()))
     return levels
 

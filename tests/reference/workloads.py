@@ -7,6 +7,7 @@ a different order still agree on what is a tie. The feature "rough" gives that u
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -76,6 +77,11 @@ def random_cluster(random: Random, features: Collection[str]) -> ClusterSpec:
                 path=(f"region-{index // 3}", f"rack-{index % 3 // 2}") if "levels" in features else (),
             )
         )
+    if "bounds" in features and random.random() < 0.4:
+        # domains whose nodes do not stand together
+        paths = [node.path for node in nodes]
+        random.shuffle(paths)
+        nodes = [replace(node, path=path) for node, path in zip(nodes, paths)]
     return ClusterSpec(
         nodes=tuple(nodes),
         levels=("region", "rack") if "levels" in features else (),

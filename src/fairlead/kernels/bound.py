@@ -21,6 +21,7 @@ from fairlead.kernels.columns import (
     R_SEED,
     S_BOUND,
     S_GPUS,
+    S_RING,
     S_SPLIT,
     S_WITHIN,
     U_NODE,
@@ -136,18 +137,34 @@ def find_place(c: Cluster, j: Jobs, q: Queue, i: int, s: int, f: Plug) -> int:
 
 
 @inner
-def gives_a_part(c: Cluster, log: Log, s: int, left: int, at: int) -> bool:
-    """Whether one of the nodes that a job of shape `left` has just left can now take a part of bound shape s: where none can,
-    it fits no better than before."""
-    gpus = c.shape[S_GPUS, left]
+def _fits_around(c: Cluster, s: int, n: int) -> bool:
+    """Whether the domain of node n, of the level that shape s must be inside, can take all of it."""
+    gpus, split, part = c.shape[S_GPUS, s], c.shape[S_SPLIT, s], _part(c, s)
+    needs, m = split if split > 0 else gpus, n
+    while True:
+        takes = can_take(c, s, m, part)
+        needs -= takes if split == 0 else takes // part
+        if needs <= 0:
+            return True
+        m = c.cells[c.shape[S_RING, s] + m]
+        if m == n:
+            return False
+
+
+@inner
+def gives_room(c: Cluster, log: Log, s: int, left: int, at: int) -> bool:
+    """Whether bound shape s, which did not fit before, might since a job of shape `left` has left the GPUs at log.gpu_ids[at:].
+    Only the nodes that it was on have changed, so it is they that must take a part, and what is around them all of it."""
+    gpus, within = c.shape[S_GPUS, left], c.shape[S_WITHIN, s]
     if gpus == 0:
         return True  # it left CPU and memory
-    least, last = _part(c, s) if c.shape[S_SPLIT, s] > 0 else 1, int64(-1)
+    least = _part(c, s) if c.shape[S_SPLIT, s] > 0 or within == 0 else 1
+    last = int64(-1)
     for g in range(at, at + gpus):
         n = c.gpu[U_NODE, log.gpu_ids[g]]
         if n != last:
             last = n
-            if can_take(c, s, n, least) >= least:
+            if can_take(c, s, n, least) >= least and (within <= 0 or _fits_around(c, s, n)):
                 return True
     return False
 

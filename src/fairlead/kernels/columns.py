@@ -74,7 +74,10 @@ S_EFFICIENCY = 11  #: how much of a GPU's compute it uses, in thousandths; 0: no
 S_SPLIT = 12  #: exactly so many nodes, an equal part on each; 0: as the placer likes
 S_WITHIN = 13  #: inside one domain, so many levels out: 0 a node, 1 one of the innermost level, …; -1: anywhere
 S_BOUND = 14  #: 1: one of the two limits where it can go, so the placer is not asked
-SHAPE_COLUMNS = 15
+S_RING = (
+    15  #: S_WITHIN from 1 on: where in cells it says for each node which one comes next in its domain, round and round
+)
+SHAPE_COLUMNS = 16
 
 # -- class table: waiting jobs that fit or fail together (shape, and tenant where tenants matter) ----------------------
 C_ROOT = 0  #: best waiting job, -1 if none

@@ -7,7 +7,7 @@ would be released in the end: trying it out costs a hundred times more than aski
 
 from __future__ import annotations
 
-from fairlead.kernels.bound import find_place, gives_a_part
+from fairlead.kernels.bound import find_place, gives_room
 from fairlead.kernels.columns import (
     C_SHAPE,
     G_PASSES,
@@ -53,7 +53,7 @@ from fairlead.kernels.survey import room_on_many_nodes, room_on_one_node
 def could_help(c: Cluster, q: Queue, log: Log, s: int, left: int, at: int) -> bool:
     """Whether the room that a job of shape `left` just left could make shape s fit, judged by its nodes' free counts where these decide."""
     if c.shape[S_BOUND, s] != 0:
-        return gives_a_part(c, log, s, left, at)
+        return gives_room(c, log, s, left, at)
     if q.counter[R_GATED] == 0 or c.shape[S_PLAIN, s] == 0:
         return True
     gpus = c.shape[S_GPUS, left]

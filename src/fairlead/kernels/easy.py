@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.kernels.bound import find_place
+from fairlead.kernels.bound import find_place, gives_room
 from fairlead.kernels.columns import (
     BLOCKED_QUOTA,
     BLOCKED_SPACE,
@@ -24,6 +24,7 @@ from fairlead.kernels.columns import (
     R_GROUPED,
     R_QUOTAS,
     R_SHARES,
+    S_BOUND,
     S_GPUS,
     S_MILLI,
     T_HELD,
@@ -79,6 +80,8 @@ def reserve(shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int, now: float,
     if q.counter[R_QUOTAS] != 0 and q.tenants[T_QUOTA, t] >= 0.0:
         spare = q.tenants[T_QUOTA, t] - q.tenants[T_HELD, t]
     need = shadow.shape[S_GPUS, s] * shadow.shape[S_MILLI, s]
+    # where a quota may be all that it waits for, room is no sign
+    bound = shadow.shape[S_BOUND, s] != 0 and q.counter[R_QUOTAS] == 0
     running = q.counter[G_LISTED]
     for r in range(running):
         j.ints[K_SCRATCH, r] = int64(j.ints[K_RUNLIST, r])
@@ -91,6 +94,8 @@ def reserve(shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int, now: float,
         change_held_called(shadow, sv, log.gpu_ids, int64(j.ints[K_ALLOC, v]), False, shares, demands)
         if q.classes[C_TENANT, kv] == t:
             spare += shadow.shape[S_GPUS, sv] * shadow.shape[S_MILLI, sv]
+        if bound and not gives_room(shadow, log, s, sv, int64(j.ints[K_ALLOC, v])):
+            continue
         if need <= spare and find_place(shadow, j, q, head, s, f) >= 0:
             q.limit[Q_SPARE] = spare - need
             return max(j.floats[J_EXPECT, v], now)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fairlead.model.cluster import ClusterSpec
 from fairlead.runtime.live import LiveCore, judge
 from fairlead.runtime.live_jobs import LiveJob
@@ -13,6 +15,7 @@ def warm_up(spec: ClusterSpec, policy: str, placer: str) -> None:
     first = spec.nodes[0]
     job = LiveJob("a", 0.0, min(first.gpus, 1), duration_s=10.0)
     judge(spec, policy, placer, job)
+    judge(spec, policy, placer, replace(job, topology="node"))  # where a job must be is looked for by a part of its own
     core = LiveCore(spec, policy, placer, now=1.0)
     core.submit(job, 1.0)
     core.submit(LiveJob("b", 0.0, min(first.gpus, 1), duration_s=20.0, priority=1), 1.0)

@@ -39,6 +39,7 @@ from fairlead.kernels.columns import (
     S_MILLI,
     S_NODES,
     S_PLAIN,
+    S_RING,
     S_SPLIT,
     S_SUMS,
     S_TYPE,
@@ -152,6 +153,7 @@ def _judge_shapes(node: I8, shape: I8, cells: Cells) -> None:
     """Fill in what each shape means on this cluster: how few nodes could hold it, and which free counts matter to it."""
     sums_at: dict[int, int] = {}
     sums_of: dict[int, I8] = {}
+    rings: dict[int, int] = {}
     for s in range(shape.shape[1]):
         gpus, kind = int(shape[S_GPUS, s]), int(shape[S_TYPE, s])
         if kind not in sums_at:
@@ -166,6 +168,11 @@ def _judge_shapes(node: I8, shape: I8, cells: Cells) -> None:
         demanding = shape[S_CPU, s] > 0 or shape[S_MEM, s] > 0
         # what is on one node in any case is inside one domain of any level
         shape[S_BOUND, s] = whole and (shape[S_SPLIT, s] > 0 or shape[S_WITHIN, s] >= 0)
+        out = int(shape[S_WITHIN, s])
+        if 1 <= out <= len(node) - NODE_COLUMNS:
+            if out not in rings:
+                rings[out] = cells.put(_ring(node[len(node) - out]))
+            shape[S_RING, s] = rings[out]
         if (
             whole
             and not demanding
@@ -175,6 +182,17 @@ def _judge_shapes(node: I8, shape: I8, cells: Cells) -> None:
         ):
             shape[S_PLAIN, s] = 1
             shape[S_MATTERS, s] = gpus if shape[S_NODES, s] == 1 else (gpus % int(caps[0]) or int(caps[0]))
+
+
+def _ring(domain: I8) -> I8:
+    """For each node the next one of its domain, for the last of a domain the first."""
+    order = np.argsort(domain, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(domain[order])), len(order) - 1)
+    after = np.append(order[1:], order[0])
+    after[ends] = order[np.append(0, ends[:-1] + 1)]
+    ring = np.empty(len(order), np.int64)
+    ring[order] = after
+    return ring
 
 
 def totals(spec: ClusterSpec) -> Sequence[float]:
