@@ -50,6 +50,7 @@ from fairlead.kernels.moves import give_back_called, hold_called, start_called, 
 from fairlead.kernels.nodes import all_free, change_held_called
 from fairlead.kernels.quota import within_quota
 from fairlead.kernels.ranks import leave_class_called
+from fairlead.kernels.slim import slim
 from fairlead.kernels.twins import may_run_as
 
 
@@ -147,11 +148,12 @@ def act(
     c: Cluster, j: Jobs, q: Queue, log: Log, p: F8, pp: F8,
     key: JobFunction, level: JobFunction, drift: JobFunction, wake: JobFunction, resets: JobFunction,
     group: TenantFunction, place: PlaceFunction,
-    i: int, k: int, ids: I4, now: float, reason: int,
+    i: int, k: int, given: I4, now: float, reason: int,
 ) -> int:  # fmt: skip
-    """Start waiting job i as one of class k on `ids`, or suspend running job i where `ids` is empty. The caller has checked that it is legal;
+    """Start waiting job i as one of class k on `given`, or suspend running job i where that is empty. The caller has checked that it is legal;
     see runtime/planning.py."""
     f = Plug(p, pp, key, level, drift, wake, resets, group, place)
+    ids = slim(given)
     if ids.shape[0] == 0:
         stop_running(c, j, q, log, i, now, reason, f)
     else:

@@ -1,4 +1,4 @@
-"""The only place that knows numba: how functions are compiled, cached and passed to each other.
+"""What knows numba, beside slim.py: how functions are compiled, cached and passed to each other.
 
 With NUMBA_DISABLE_JIT=1 every function here is the plain Python one and every result is the same.
 
