@@ -50,7 +50,7 @@ from fairlead.kernels.moves import give_back_called, hold_called, start_called, 
 from fairlead.kernels.nodes import all_free, change_held_called
 from fairlead.kernels.quota import within_quota
 from fairlead.kernels.ranks import leave_class_called
-from fairlead.kernels.slim import slim
+from fairlead.kernels.slim import by_ref, slim
 from fairlead.kernels.twins import may_run_as
 
 
@@ -129,7 +129,7 @@ def consult(
 ) -> int:  # fmt: skip
     """Let a compiled planner decide at this instant and carry its plan out, or what was left of it, and so on as often as it
     wants to be asked again at once: MORE, or why not."""
-    f = Plug(p, pp, key, level, drift, wake, resets, group, place)
+    f = by_ref(Plug(p, pp, key, level, drift, wake, resets, group, place))
     while True:
         if afresh != 0:
             q.counter[G_TODO] = 0
@@ -152,7 +152,7 @@ def act(
 ) -> int:  # fmt: skip
     """Start waiting job i as one of class k on `given`, or suspend running job i where that is empty. The caller has checked that it is legal;
     see runtime/planning.py."""
-    f = Plug(p, pp, key, level, drift, wake, resets, group, place)
+    f = by_ref(Plug(p, pp, key, level, drift, wake, resets, group, place))
     ids = slim(given)
     if ids.shape[0] == 0:
         stop_running(c, j, q, log, i, now, reason, f)

@@ -50,6 +50,7 @@ from fairlead.kernels.ranks import (
     rank_tenant,
 )
 from fairlead.kernels.scratch import heap_scratch, pop_scratch
+from fairlead.kernels.slim import by_ref
 
 
 @inner
@@ -105,7 +106,7 @@ def backfill(
     group: TenantFunction, place: PlaceFunction,
 ) -> int:  # fmt: skip
     """Start, in rank order behind the head, whatever fits now and does not delay it."""
-    f = Plug(p, pp, key, level, drift, wake, resets, group, place)
+    f = by_ref(Plug(p, pp, key, level, drift, wake, resets, group, place))
     copy_state(c, shadow)
     at_time = reserve(shadow, j, q, log, head, now, f)
     head_shape = q.classes[C_SHAPE, int64(j.ints[K_CLASS, head])]

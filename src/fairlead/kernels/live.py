@@ -50,6 +50,7 @@ from fairlead.kernels.moves import (
 from fairlead.kernels.nodes import set_up
 from fairlead.kernels.ranks import enter_class_called, leave_class_called, unlist_running
 from fairlead.kernels.rows import ADMIT_ROW, NODE_DOWN_ROW, NODE_UP_ROW, WITHDRAW_ROW, write_row
+from fairlead.kernels.slim import by_ref
 from fairlead.kernels.twins import be_itself
 
 #: take a job out of the queue or off its GPUs; let in one that is out; its run was lost, it waits again; let in all that
@@ -103,7 +104,7 @@ def intervene(
     group: TenantFunction, place: PlaceFunction,
     what: int, i: int, now: float, node: int,
 ) -> int:  # fmt: skip
-    f = Plug(p, pp, key, level, drift, wake, resets, group, place)
+    f = by_ref(Plug(p, pp, key, level, drift, wake, resets, group, place))
     if what == WITHDRAW:
         if j.ints[K_STATE, i] == WAITING or j.ints[K_STATE, i] == RUNNING:
             write_row(log, q, now, WITHDRAW_ROW, i, 0)

@@ -65,8 +65,10 @@ from fairlead.kernels.columns import (
     R_DRIFTS,
     R_GATED,
     R_GROUPED,
+    R_INDEXED,
     R_LEVELS,
     R_LISTED,
+    R_LIVE,
     R_OWNERS,
     R_PREEMPTS,
     R_QUOTAS,
@@ -82,6 +84,7 @@ from fairlead.kernels.columns import (
     S_MATTERS,
     S_MEM,
     S_MILLI,
+    S_NEED,
     S_PLAIN,
     S_TYPE,
     T_CPU,
@@ -98,6 +101,7 @@ from fairlead.kernels.columns import (
     Queue,
 )
 from fairlead.kernels.events import TIMER, UNDERWAY, code_of, outdate, push_event_called
+from fairlead.kernels.guards import look_at, need_of, outranks_guard, touch
 from fairlead.kernels.jit import called, hot, inner, int64
 from fairlead.kernels.lanes import enter_lane, free_row, key_now, leave_lane, take_row
 from fairlead.kernels.nodes import change_held, moved
@@ -138,7 +142,9 @@ def set_timer(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> Non
     # a job whose start cost is not over makes no progress yet: it is asked as of when it does
     at = max(now, j.floats[J_SINCE, i]) if j.ints[K_STATE, i] == RUNNING else now
     due = f.wake(job_row(c, j, q, i, at), at, f.p)
-    if due == NEVER:
+    # where its end is foreseen and nothing can move it, a moment behind that never comes
+    foreseen = j.ints[K_STATE, i] == RUNNING and q.counter[R_RATES] == 0 and q.counter[R_LIVE] == 0
+    if due == NEVER or (foreseen and j.floats[J_DUE, i] <= due):
         j.floats[J_TIMER, i] = 0.0
         return
     # a moment that rounding puts in the past is the next instant that can be told from this one
@@ -188,6 +194,11 @@ def hold(c: Cluster, q: Queue, log: Log, i: int, k: int, at: int, sign: int) -> 
         owner = i if sign > 0 else -1
         for g in range(at, at + c.shape[S_GPUS, s]):
             c.gpu[U_JOB, log.gpu_ids[g]] = owner
+        if q.counter[R_INDEXED] != 0:
+            for g in range(at, at + c.shape[S_GPUS, s]):
+                touch(q, c.gpu[U_NODE, log.gpu_ids[g]])
+                if sign < 0:
+                    q.holder[log.gpu_ids[g]] = 0
     if q.counter[R_RATES] != 0 and c.shape[S_MILLI, s] < WHOLE:
         seat(c, log.gpu_ids[at], i, sign > 0)
 
@@ -278,11 +289,21 @@ def outranked_space(c: Cluster, j: Jobs, q: Queue, n: int, i: int) -> int:
     return space
 
 
+@hot
+def could_have(c: Cluster, q: Queue, j: Jobs, d: int, n: int, i: int) -> bool:
+    """Whether node n has the room of need d, or would have without jobs that job i outranks; by the index."""
+    if c.node[N_FREE, n] >= need_of(q, d):
+        return True
+    return outranks_guard(q, int64(j.ints[K_LEVEL, i]), j.floats[J_KEY, i], i, d, n)
+
+
 @inner
 def reopen(c: Cluster, j: Jobs, q: Queue, n: int) -> None:
     """Node n has more room: let those classes be tried again that this could help. Erring on the side of trying is safe."""
     preempts = q.counter[R_PREEMPTS] != 0
     fresh_keys = False
+    if q.counter[R_INDEXED] != 0:
+        look_at(c, q, n)
     for a in range(q.counter[G_ACTIVE]):
         k = q.classes[C_LIST, a]
         if q.classes[C_BLOCKED, k] == 0:
@@ -294,7 +315,16 @@ def reopen(c: Cluster, j: Jobs, q: Queue, n: int) -> None:
         if q.classes[C_BLOCKED, k] != BLOCKED_QUOTA and c.shape[S_PLAIN, s] != 0:
             if q.counter[R_GATED] != 0:
                 if preempts:
-                    if q.counter[R_OWNERS] != 0:
+                    if q.counter[R_INDEXED] != 0:
+                        if not could_have(c, q, j, c.shape[S_NEED, s], n, q.classes[C_ROOT, k]):
+                            continue
+                        if q.classes[C_LACKS, k] > 0:
+                            if not could_have(c, q, j, q.guard.shape[0] - 1, n, q.classes[C_ROOT, k]):
+                                continue
+                            q.classes[C_LACKS, k] -= 1
+                            if q.classes[C_LACKS, k] > 0:
+                                continue
+                    elif q.counter[R_OWNERS] != 0:
                         if not fresh_keys:
                             bring_keys_up(c, j, q, n)
                             fresh_keys = True

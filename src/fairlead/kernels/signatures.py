@@ -23,7 +23,7 @@ from fairlead.kernels.columns import (
     TenantRow,
 )
 from fairlead.kernels.jit import f8, function_type, i8, named_floats, named_tuple, truth, type_of
-from fairlead.kernels.slim import pass_slim, slim_type
+from fairlead.kernels.slim import Ref, pass_slim, slim_type
 
 
 def _array(dtype: Any, dims: int) -> Any:
@@ -46,11 +46,19 @@ QUEUE = type_of(
         classes=_I8x2,
         tenants=_F8x2,
         event_time=_F8,
+        event_bits=_I8,
         event_code=_I8,
         counter=_I8,
         limit=_F8,
         run_ints=np.zeros((1, RUN_INTS), np.int32),
         run_floats=np.zeros((1, RUN_FLOATS)),
+        holder=_I4,
+        guard=_I4x2,
+        guard_rank=_F8x2,
+        guard_tie=_I8x2,
+        pending=_I4x2,
+        best=_I4x2,
+        touched=_I4x2,
         rates=_F8x2,
     )
 )
@@ -78,7 +86,7 @@ PLAN_CALL = function_type(PLAN_FUNCTION)
 
 #: a policy and a placer, one after another
 PLUGGED = (FLOATS, FLOATS, *[JOB_CALL] * 5, TENANT_CALL, PLACE_CALL)
-PLUG = named_tuple(Plug, *PLUGGED)
+PLUG = Ref(named_tuple(Plug, *PLUGGED))
 
 # the parts of the core that few runs use, see parts.py
 NODE_EVENT_FUNCTION = i8(CLUSTER, JOBS, QUEUE, LOG, i8, i8, f8, *PLUGGED)

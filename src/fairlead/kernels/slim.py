@@ -1,9 +1,11 @@
-"""Arrays as compiled code sees them: where the data begins and how long it is, and no more.
+"""The state as compiled code sees it: tuples by reference, of arrays that are no more than where the data begins and how long it
+is.
 
 numba's own arrays are seven to nine words each, and the state's tuples over two hundred; every call that is not compiled into
-its caller copies them all, which took a sixth of the time of a run that preempts. These are two or three words. They are
-always contiguous, an index below 0 is a mistake here (numba's arrays count it from the end, a comparison at every access),
-and all they can do is to read or write one element and to tell their `shape`.
+its caller copies them all, which took a sixth of the time of a run that preempts. Here an array is two or three words, and a
+tuple is passed as one pointer. Arrays are always contiguous, an index below 0 is a mistake (numba's arrays count it from
+the end, a comparison at every access), and all they can do is to read or write one element and to tell their `shape`. A tuple
+can only be asked for its members.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from numba.core.typing import typeof as _typeof
 # numba types its own interface only in part
 numba: Any = _numba
 types: Any = _types
+
 cgutils: Any = _cgutils
+ir: Any = cgutils.ir
 imputils: Any = _imputils
 templates: Any = _templates
 signature: Any = _templates.signature
@@ -98,16 +102,24 @@ class _Attributes(templates.AttributeTemplate):  # type: ignore[misc]
         return types.UniTuple(INDEX, array.dims)
 
 
+def _marked(builder: Any, access: Any, name: str) -> Any:
+    """Say what kind of memory is read or written: what is written to an array never changes where an array begins."""
+    module = builder.module
+    root = module.add_metadata([ir.MetaDataString(module, "fairlead")])
+    kind = module.add_metadata([ir.MetaDataString(module, name), root, ir.IntType(64)(0)])
+    access.set_metadata("tbaa", module.add_metadata([kind, kind, ir.IntType(64)(0)]))
+    return access
+
+
 @imputils.lower_builtin(operator.getitem, Slim, types.Any)  # type: ignore[untyped-decorator]
 def _lower_get(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    at = _element(context, builder, sig.args[0], *args)
-    return context.unpack_value(builder, sig.return_type, at)
+    return _marked(builder, builder.load(_element(context, builder, sig.args[0], *args)), "data")
 
 
 @imputils.lower_builtin(operator.setitem, Slim, types.Any, types.Any)  # type: ignore[untyped-decorator]
 def _lower_set(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     at = _element(context, builder, sig.args[0], *args[:2])
-    context.pack_value(builder, sig.args[0].dtype, args[2], at)
+    _marked(builder, builder.store(args[2], at), "data")
     return context.get_dummy_value()
 
 
@@ -133,6 +145,56 @@ def _unbox_slim(kind: Slim, obj: Any, c: Any) -> Any:
     return extending.NativeValue(_from_array(c.context, c.builder, kind, full), is_error=native.is_error)
 
 
+class Ref(types.Type):  # type: ignore[misc]
+    """A tuple of state that is passed as a pointer."""
+
+    def __init__(self, members: Any) -> None:
+        self.members = members
+        super().__init__(name=f"Ref({members})")
+
+
+@extending.register_model(Ref)
+class _RefModel(extending.models.OpaqueModel):  # type: ignore[misc]
+    pass
+
+
+def _point_at(context: Any, builder: Any, kind: Ref, value: Any) -> Any:
+    return builder.bitcast(cgutils.alloca_once_value(builder, value), context.get_value_type(kind))
+
+
+@templates.infer_getattr
+class _Members(templates.AttributeTemplate):  # type: ignore[misc]
+    key = Ref
+
+    def generic_resolve(self, ref: Ref, name: str) -> Any:
+        fields = ref.members.fields
+        return ref.members.types[fields.index(name)] if name in fields else None
+
+
+@imputils.lower_getattr_generic(Ref)  # type: ignore[untyped-decorator]
+def _lower_member(context: Any, builder: Any, ref: Ref, value: Any, name: str) -> Any:
+    whole = builder.bitcast(value, context.get_value_type(ref.members).as_pointer())
+    number = ref.members.fields.index(name)
+    return _read(builder, cgutils.gep_inbounds(builder, whole, 0, number))
+
+
+def _read(builder: Any, at: Any) -> Any:
+    """What a pointer points at, word for word, so that a word that nobody needs is not read."""
+    kind = at.type.pointee
+    if not isinstance(kind, ir.BaseStructType | ir.ArrayType):
+        return _marked(builder, builder.load(at), "member")
+    value = ir.Constant(kind, ir.Undefined)
+    for x in range(len(kind)):
+        value = builder.insert_value(value, _read(builder, cgutils.gep_inbounds(builder, at, 0, x)), x)
+    return value
+
+
+@extending.unbox(Ref)  # type: ignore[untyped-decorator]
+def _unbox_ref(kind: Ref, obj: Any, c: Any) -> Any:
+    native = c.unbox(kind.members, obj)
+    return extending.NativeValue(_point_at(c.context, c.builder, kind, native.value), is_error=native.is_error)
+
+
 def slim_type(array: Any, width: int = 0) -> Slim:
     """What an array becomes in compiled code."""
     if not array.flags.c_contiguous or (width and array.shape[1] != width):
@@ -141,12 +203,11 @@ def slim_type(array: Any, width: int = 0) -> Slim:
 
 
 def pass_slim(kind: type, widths: Mapping[str, int]) -> None:
-    """Let compiled code see the arrays of this NamedTuple so, whoever passes one. `widths`: of fields whose rows are always as
-    long."""
+    """Let compiled code see this NamedTuple of arrays so, whoever passes one. `widths`: of fields whose rows are always as long."""
 
     def type_of(value: Any, _: Any) -> Any:
         members = [slim_type(array, widths.get(name, 0)) for name, array in zip(value._fields, value)]
-        return types.BaseTuple.from_types(members, kind)
+        return Ref(types.NamedTuple(members, kind))
 
     typeof.typeof_impl.register(kind)(type_of)
 
@@ -156,6 +217,10 @@ if numba.config.DISABLE_JIT:
     def slim(array: Any) -> Any:
         """An array of numba's as one of these."""
         return array
+
+    def by_ref(members: Any) -> Any:
+        """A tuple, to be passed as a pointer as long as the caller runs."""
+        return members
 
 else:
 
@@ -169,3 +234,13 @@ else:
             return _from_array(context, builder, kind, full)
 
         return signature(kind, array), convert
+
+    @extending.intrinsic  # type: ignore[untyped-decorator]
+    def by_ref(typing: Any, members: Any) -> Any:
+        """A tuple, to be passed as a pointer as long as the caller runs."""
+        kind = Ref(members)
+
+        def point(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            return _point_at(context, builder, kind, args[0])
+
+        return signature(kind, members), point
