@@ -46,8 +46,8 @@ from fairlead.kernels.columns import (
 )
 from fairlead.kernels.jit import inner, int64
 from fairlead.kernels.lanes import is_fixed
-from fairlead.kernels.moves import give_back_called, hold_called, start_called, suspend
-from fairlead.kernels.nodes import all_free, change_held_called
+from fairlead.kernels.moves import give_back, hold, start, suspend
+from fairlead.kernels.nodes import all_free, change_held
 from fairlead.kernels.quota import within_quota
 from fairlead.kernels.ranks import leave_class_called
 from fairlead.kernels.slim import by_ref, slim
@@ -56,7 +56,7 @@ from fairlead.kernels.twins import may_run_as
 
 @inner
 def stop_running(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, reason: int, f: Plug) -> None:
-    give_back_called(c, j, q, log, i, now)
+    give_back(c, j, q, log, i, now)
     suspend(c, j, q, log, i, now, reason, f)
 
 
@@ -74,9 +74,9 @@ def start_on(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, k: int, ids: I4, f
         j.ints[K_CLASS, i] = k
     for g in range(count):
         log.gpu_ids[at + g] = ids[first + g]
-    change_held_called(c, s, log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
-    hold_called(c, q, log, i, k, at, 1)
-    start_called(c, j, q, log, i, now, at, count, f)
+    change_held(c, s, log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
+    hold(c, q, log, i, k, at, 1)
+    start(c, j, q, log, i, now, at, count, f)
 
 
 @inner

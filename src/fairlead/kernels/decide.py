@@ -55,17 +55,8 @@ from fairlead.kernels.guards import touch_all
 from fairlead.kernels.heaps import heap_push, list_heap, unlink
 from fairlead.kernels.jit import hot, inner, int64
 from fairlead.kernels.lanes import empty_lane, enter_lane
-from fairlead.kernels.moves import (
-    hold,
-    hold_called,
-    reopen_all,
-    reopen_around_called,
-    rerank,
-    start,
-    start_called,
-    suspend,
-)
-from fairlead.kernels.nodes import all_free, take_pick, take_pick_called
+from fairlead.kernels.moves import hold, rerank, start, suspend
+from fairlead.kernels.nodes import all_free, take_pick
 from fairlead.kernels.quota import within_quota
 from fairlead.kernels.ranks import (
     job_row,
@@ -75,6 +66,7 @@ from fairlead.kernels.ranks import (
     rank_tenant,
 )
 from fairlead.kernels.rates import rerate_neighbours
+from fairlead.kernels.reopening import reopen_all, reopen_around
 
 OUTRANKED = 20  # model.reason.Reason.OUTRANKED
 
@@ -122,8 +114,8 @@ def start_displacing(
     s = q.classes[C_SHAPE, k]
     shares, demands = q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0
     at = q.counter[G_IDS]
-    written = take_pick_called(c, s, rows, shares, demands, log.gpu_ids, at)
-    hold_called(c, q, log, i, k, at, 1)
+    written = take_pick(c, s, rows, shares, demands, log.gpu_ids, at)
+    hold(c, q, log, i, k, at, 1)
     for x in range(count - 1, -1, -1):
         v = int64(j.ints[K_SCRATCH, x])
         kv = int64(j.ints[K_CLASS, v])
@@ -135,7 +127,7 @@ def start_displacing(
             if q.counter[R_RATES] != 0:
                 rerate_neighbours(c, j, q, log, v, now)
             suspend(c, j, q, log, v, now, reason, f)
-    start_called(c, j, q, log, i, now, at, written, f)
+    start(c, j, q, log, i, now, at, written, f)
     if (
         q.counter[R_RESHAPES] != 0
     ):  # live: somebody else had given them more or less than they asked for, and now they wait
@@ -144,7 +136,7 @@ def start_displacing(
     for x in range(count - 1, -1, -1):
         v = int64(j.ints[K_SCRATCH, x])
         if v >= 0:
-            reopen_around_called(c, j, q, log, q.classes[C_SHAPE, int64(j.ints[K_CLASS, v])], int64(j.ints[K_ALLOC, v]))
+            reopen_around(c, j, q, log, q.classes[C_SHAPE, int64(j.ints[K_CLASS, v])], int64(j.ints[K_ALLOC, v]))
 
 
 @inner

@@ -30,8 +30,9 @@ from fairlead.kernels.columns import (
 )
 from fairlead.kernels.events import NODE_DOWN, NODE_UP, code_of, push_event_called
 from fairlead.kernels.jit import compiled, inner, int64
-from fairlead.kernels.moves import kill, reopen
+from fairlead.kernels.moves import kill
 from fairlead.kernels.nodes import set_up
+from fairlead.kernels.reopening import reopen
 from fairlead.kernels.rng import uniform
 from fairlead.kernels.rows import NODE_DOWN_ROW, NODE_UP_ROW, write_row
 from fairlead.kernels.scratch import heap_scratch, pop_scratch

@@ -186,7 +186,7 @@ def need_of(q: Queue, d: int) -> int:
     return int64(q.guard[d, q.guard.shape[1] - 1])
 
 
-@hot
+@inner
 def look_at_touched(c: Cluster, q: Queue) -> None:
     for x in range(q.counter[G_TOUCHED]):
         n = int64(q.touched[LIST, x])

@@ -50,7 +50,7 @@ from fairlead.kernels.jit import compiled_hot, hot, inner, int64
 from fairlead.kernels.rng import mix
 
 
-@hot
+@inner
 def take_row(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
     """Job i, whose GPUs are settled, gets a row among the running jobs; it is in no lane yet."""
     r = q.counter[G_ROW_FREE] - 1
@@ -79,7 +79,7 @@ def take_row(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
         sit(q, log, r)
 
 
-@hot
+@inner
 def sit(q: Queue, log: Log, r: int) -> None:
     """Row r holds its GPUs."""
     at = int64(q.run_ints[r, X_ALLOC])

@@ -92,21 +92,13 @@ from fairlead.kernels.events import (
 from fairlead.kernels.guards import touch_row
 from fairlead.kernels.jit import compiled_as, f8, hot, i8, in_cache, inner, int64, settle_types
 from fairlead.kernels.lanes import enter_lane, leave_lane
-from fairlead.kernels.moves import (
-    arrive,
-    drop_timer,
-    end,
-    refuse,
-    reopen_all,
-    reopen_around_called,
-    rerank,
-    set_timer,
-)
+from fairlead.kernels.moves import arrive, drop_timer, end, refuse, rerank, set_timer
 from fairlead.kernels.ranks import (
     enter_class_called,
     job_row,
     leave_class_called,
 )
+from fairlead.kernels.reopening import reopen_all, reopen_around
 from fairlead.kernels.signatures import (
     BACKFILL_CALL,
     CLUSTER,
@@ -198,7 +190,7 @@ def timer(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) 
         enter_lane(q, j, i, now, f.drift(job_row(c, j, q, i, now), now, f.p) if q.counter[R_DRIFTS] != 0 else 0.0)
         if q.counter[R_INDEXED] != 0:
             touch_row(c, q, log, int64(j.ints[K_ROW, i]))
-        reopen_around_called(c, j, q, log, q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])], int64(j.ints[K_ALLOC, i]))
+        reopen_around(c, j, q, log, q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])], int64(j.ints[K_ALLOC, i]))
     set_timer(c, j, q, i, now, f)
 
 
