@@ -42,6 +42,7 @@ from fairlead.kernels.displace import displace, put_back
 from fairlead.kernels.jit import compiled_as, i8
 from fairlead.kernels.loop import compiled_loop
 from fairlead.kernels.signatures import CLUSTER, JOBS, LOG, PLUGGED, QUEUE
+from fairlead.kernels.slim import by_ref
 from fairlead.model.cluster import ClusterSpec, parse_cluster_shape
 from fairlead.model.event import EventKind
 from fairlead.policy.base import QueuePolicy
@@ -371,7 +372,7 @@ def test_work_is_conserved_where_rates_vary(case: Case) -> None:
 
 def trial(c, j, q, log, p, pp, key, level, drift, wake, resets, group, place, i):  # type: ignore[no-untyped-def]
     """Make room for job i as a new pass would, and undo it: displace() does that itself where it fails."""
-    f = Plug(p, pp, key, level, drift, wake, resets, group, place)
+    f = by_ref(Plug(p, pp, key, level, drift, wake, resets, group, place))
     q.counter[G_PASSES] += 1
     rows = displace(c, j, q, log, i, f)
     if rows >= 0:

@@ -46,16 +46,17 @@ from fairlead.kernels.columns import (
 )
 from fairlead.kernels.jit import inner, int64
 from fairlead.kernels.lanes import is_fixed
-from fairlead.kernels.moves import give_back_called, hold_called, start_called, suspend
-from fairlead.kernels.nodes import all_free, change_held_called
+from fairlead.kernels.moves import give_back, hold, start, suspend
+from fairlead.kernels.nodes import all_free, change_held
 from fairlead.kernels.quota import within_quota
 from fairlead.kernels.ranks import leave_class_called
+from fairlead.kernels.slim import by_ref, slim
 from fairlead.kernels.twins import may_run_as
 
 
 @inner
 def stop_running(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, reason: int, f: Plug) -> None:
-    give_back_called(c, j, q, log, i, now)
+    give_back(c, j, q, log, i, now)
     suspend(c, j, q, log, i, now, reason, f)
 
 
@@ -73,9 +74,9 @@ def start_on(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, k: int, ids: I4, f
         j.ints[K_CLASS, i] = k
     for g in range(count):
         log.gpu_ids[at + g] = ids[first + g]
-    change_held_called(c, s, log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
-    hold_called(c, q, log, i, k, at, 1)
-    start_called(c, j, q, log, i, now, at, count, f)
+    change_held(c, s, log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
+    hold(c, q, log, i, k, at, 1)
+    start(c, j, q, log, i, now, at, count, f)
 
 
 @inner
@@ -128,7 +129,7 @@ def consult(
 ) -> int:  # fmt: skip
     """Let a compiled planner decide at this instant and carry its plan out, or what was left of it, and so on as often as it
     wants to be asked again at once: MORE, or why not."""
-    f = Plug(p, pp, key, level, drift, wake, resets, group, place)
+    f = by_ref(Plug(p, pp, key, level, drift, wake, resets, group, place))
     while True:
         if afresh != 0:
             q.counter[G_TODO] = 0
@@ -147,11 +148,12 @@ def act(
     c: Cluster, j: Jobs, q: Queue, log: Log, p: F8, pp: F8,
     key: JobFunction, level: JobFunction, drift: JobFunction, wake: JobFunction, resets: JobFunction,
     group: TenantFunction, place: PlaceFunction,
-    i: int, k: int, ids: I4, now: float, reason: int,
+    i: int, k: int, given: I4, now: float, reason: int,
 ) -> int:  # fmt: skip
-    """Start waiting job i as one of class k on `ids`, or suspend running job i where `ids` is empty. The caller has checked that it is legal;
+    """Start waiting job i as one of class k on `given`, or suspend running job i where that is empty. The caller has checked that it is legal;
     see runtime/planning.py."""
-    f = Plug(p, pp, key, level, drift, wake, resets, group, place)
+    f = by_ref(Plug(p, pp, key, level, drift, wake, resets, group, place))
+    ids = slim(given)
     if ids.shape[0] == 0:
         stop_running(c, j, q, log, i, now, reason, f)
     else:

@@ -36,6 +36,10 @@ def add(bits: I8, at: int, size: int, i: int) -> None:
         i = w
 
 
+#: for callers in Python, which have numpy's arrays
+add_to = compiled(getattr(add, "py_func", add))
+
+
 @hot
 def remove(bits: I8, at: int, size: int, i: int) -> None:
     while True:

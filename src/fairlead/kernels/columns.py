@@ -74,10 +74,10 @@ S_EFFICIENCY = 11  #: how much of a GPU's compute it uses, in thousandths; 0: no
 S_SPLIT = 12  #: exactly so many nodes, an equal part on each; 0: as the placer likes
 S_WITHIN = 13  #: inside one domain, so many levels out: 0 a node, 1 one of the innermost level, …; -1: anywhere
 S_BOUND = 14  #: 1: one of the two limits where it can go, so the placer is not asked
-S_RING = (
-    15  #: S_WITHIN from 1 on: where in cells it says for each node which one comes next in its domain, round and round
-)
-SHAPE_COLUMNS = 16
+#: S_WITHIN from 1 on: where in cells it says for each node which one comes next in its domain, round and round
+S_RING = 15
+S_NEED = 16  #: guards.py: which of the needs S_MATTERS is
+SHAPE_COLUMNS = 17
 
 # -- class table: waiting jobs that fit or fail together (shape, and tenant where tenants matter) ----------------------
 C_ROOT = 0  #: best waiting job, -1 if none
@@ -158,7 +158,7 @@ JOB_INTS = 23
 X_SKIP = 0  #: this column and those after it: links in its lane, 0 or row + 1
 X_JOB = 8  #: in a row that is not used: the next such row + 1
 X_LEVEL = 9  #: UNTOUCHABLE: nobody outranks it
-X_LANE = 10  #: jobs whose keys change at one speed are one lane
+X_LANE = 10  #: jobs whose keys change at one speed are one lane; -1 in a row that is not used, or not yet
 X_PASS = 11  #: the pass that started its present run
 X_SURVEY = 12  #: the last survey.py that found it could be displaced
 X_NODE = 13  #: the node that all its GPUs are on, -1 if there is none
@@ -168,7 +168,8 @@ RUN_INTS = 16
 
 X_ORDER = 0  #: place in its lane: key less drift times now
 X_KEY = 1  #: its key when it was last looked at
-RUN_FLOATS = 2
+X_RANK = 2  #: guards.py: what its rank was taken to be when its node was looked at
+RUN_FLOATS = 4  #: a row is never on two cache lines
 
 UNTOUCHABLE = -(1 << 31)
 
@@ -219,7 +220,10 @@ G_ROWS_USED = 26  #: rows of running jobs that were ever used
 G_ROW_FREE = 27  #: the first of those that are free, + 1
 G_MOVES = 28  #: resumptions on other nodes than before
 G_REKEYED = 29  #: planners: 1 + the last running job that a timer gave another rank, 0 if none; they link by K_LINK
-COUNTERS = 30
+G_PASS_ROW = 30  #: journal rows when the pass began
+G_TOUCHED = 31  #: guards.py: nodes that are noted
+G_MASKED = 32  #: guards.py: not 0 while what this pass has started counts as if it could not be displaced
+COUNTERS = 33
 
 # -- rules, behind the counters: what the policy and the run ask for --------------------------------------------------------------------
 R_STRICT = COUNTERS + 0
@@ -258,7 +262,11 @@ R_USE = COUNTERS + 30  #: and where the GPU utilisation is
 R_LIVE = COUNTERS + 31  #: ends are reported from outside, not foreseen, and there is no last job
 R_FIXED = COUNTERS + 32  #: some job may not be preempted
 R_REACH = COUNTERS + 33  #: how many levels out the placer lets a job be spread, as in S_WITHIN
-RULES = COUNTERS + 34
+R_INDEXED = COUNTERS + 34  #: 0, ONE_LANE or TICKS: see guards.py
+RULES = COUNTERS + 35
+
+#: why running jobs keep their order
+ONE_LANE, TICKS = 1, 2
 
 # -- rule floats -------------------------------------------------------------------------------------------------------------
 Q_QUANTUM = 0  #: 0: none
@@ -306,11 +314,21 @@ class Queue(NamedTuple):
     classes: I8
     tenants: F8
     event_time: F8
+    event_bits: (
+        I8  #: event_time once more, as integers: no time is below 0, so their order is the same, and quicker to tell
+    )
     event_code: I8
     counter: I8  #: counters, then rules
     limit: F8
     run_ints: I4  #: [row, X_*]
     run_floats: F8  #: [row, X_*]
+    holder: I4  #: where R_INDEXED, for each GPU: the row of who holds it, + 1
+    guard: I4  #: [need, node]: the row of its guard, + 1; behind the nodes, how many GPUs the need is
+    guard_rank: F8  #: [need, node]: the rank of its guard: X_RANK, and below this level and job
+    guard_tie: I8
+    pending: I4  #: [2 * need]: nodes whose matches are to be played again, and behind them how many; [2 * need + 1]: whether it is one
+    best: I4  #: [need, vertex]: the node with the worst guard below it, + 1; 1 is the root
+    touched: I4  #: see guards.py
     rates: F8  #: [profile]: speed by GPU type, then the factors at R_SPANS, R_SEATS, …; see rates.py
 
 

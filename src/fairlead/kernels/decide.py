@@ -17,8 +17,11 @@ from fairlead.kernels.columns import (
     G_IDS,
     G_LANES,
     G_LISTED,
+    G_PASS_ROW,
     G_PASSES,
     G_READY,
+    G_ROWS,
+    G_ROWS_USED,
     G_SPARED,
     G_VICTIMS,
     J_KEY,
@@ -32,12 +35,15 @@ from fairlead.kernels.columns import (
     R_DEMANDS,
     R_EASY,
     R_GROUPED,
+    R_INDEXED,
     R_PREEMPTS,
     R_RATES,
     R_RESHAPES,
     R_SHARES,
     R_STRICT,
     T_GROUP,
+    X_JOB,
+    X_LANE,
     Cluster,
     Jobs,
     Log,
@@ -45,20 +51,12 @@ from fairlead.kernels.columns import (
     Queue,
 )
 from fairlead.kernels.displace import displace, put_back
+from fairlead.kernels.guards import touch_all
 from fairlead.kernels.heaps import heap_push, list_heap, unlink
 from fairlead.kernels.jit import hot, inner, int64
 from fairlead.kernels.lanes import empty_lane, enter_lane
-from fairlead.kernels.moves import (
-    hold,
-    hold_called,
-    reopen_all,
-    reopen_around_called,
-    rerank,
-    start,
-    start_called,
-    suspend,
-)
-from fairlead.kernels.nodes import all_free, take_pick, take_pick_called
+from fairlead.kernels.moves import hold, rerank, start, suspend
+from fairlead.kernels.nodes import all_free, take_pick
 from fairlead.kernels.quota import within_quota
 from fairlead.kernels.ranks import (
     job_row,
@@ -68,6 +66,7 @@ from fairlead.kernels.ranks import (
     rank_tenant,
 )
 from fairlead.kernels.rates import rerate_neighbours
+from fairlead.kernels.reopening import reopen_all, reopen_around
 
 OUTRANKED = 20  # model.reason.Reason.OUTRANKED
 
@@ -115,8 +114,8 @@ def start_displacing(
     s = q.classes[C_SHAPE, k]
     shares, demands = q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0
     at = q.counter[G_IDS]
-    written = take_pick_called(c, s, rows, shares, demands, log.gpu_ids, at)
-    hold_called(c, q, log, i, k, at, 1)
+    written = take_pick(c, s, rows, shares, demands, log.gpu_ids, at)
+    hold(c, q, log, i, k, at, 1)
     for x in range(count - 1, -1, -1):
         v = int64(j.ints[K_SCRATCH, x])
         kv = int64(j.ints[K_CLASS, v])
@@ -128,7 +127,7 @@ def start_displacing(
             if q.counter[R_RATES] != 0:
                 rerate_neighbours(c, j, q, log, v, now)
             suspend(c, j, q, log, v, now, reason, f)
-    start_called(c, j, q, log, i, now, at, written, f)
+    start(c, j, q, log, i, now, at, written, f)
     if (
         q.counter[R_RESHAPES] != 0
     ):  # live: somebody else had given them more or less than they asked for, and now they wait
@@ -137,7 +136,7 @@ def start_displacing(
     for x in range(count - 1, -1, -1):
         v = int64(j.ints[K_SCRATCH, x])
         if v >= 0:
-            reopen_around_called(c, j, q, log, q.classes[C_SHAPE, int64(j.ints[K_CLASS, v])], int64(j.ints[K_ALLOC, v]))
+            reopen_around(c, j, q, log, q.classes[C_SHAPE, int64(j.ints[K_CLASS, v])], int64(j.ints[K_ALLOC, v]))
 
 
 @inner
@@ -154,6 +153,16 @@ def refresh_running(c: Cluster, j: Jobs, q: Queue, as_of: float, f: Plug) -> Non
 @inner
 def tick_lanes(c: Cluster, j: Jobs, q: Queue, tick: float, f: Plug) -> None:
     """Jobs that have begun to make progress since the last tick join the lane of those whose keys change as fast."""
+    if q.counter[R_INDEXED] != 0:
+        for r in range(q.counter[G_ROWS_USED]):
+            lane = int64(q.run_ints[r, X_LANE])
+            if lane >= 0 and q.limit[LIMITS + lane] == 0.0:
+                i = int64(q.run_ints[r, X_JOB])
+                if j.floats[J_SINCE, i] <= tick:
+                    rerank(c, j, q, i, tick, f)
+                    enter_lane(q, j, i, tick, f.drift(job_row(c, j, q, i, tick), tick, f.p))
+        touch_all(c, q)
+        return
     lane = 0
     while lane < q.counter[G_LANES] and q.limit[LIMITS + lane] != 0.0:
         lane += 1
@@ -205,6 +214,7 @@ def rank_tenants(q: Queue, now: float, f: Plug) -> None:
 def walk(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> int:
     """Start what can start, in rank order. Returns the job that blocks a strict queue, -1 if none does."""
     q.counter[G_PASSES] += 1
+    q.counter[G_PASS_ROW] = q.counter[G_ROWS]
     preempts = q.counter[R_PREEMPTS] != 0
     strict = q.counter[R_STRICT] != 0 or q.counter[R_EASY] != 0
     if q.counter[R_GROUPED] != 0:

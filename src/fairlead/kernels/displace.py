@@ -17,11 +17,13 @@ from fairlead.kernels.columns import (
     K_ALLOC,
     K_CLASS,
     K_LEVEL,
+    K_ROW,
     K_SCRATCH,
     K_STARTS,
     N_FREE,
     R_DEMANDS,
     R_GATED,
+    R_INDEXED,
     R_OWNERS,
     R_QUOTAS,
     R_SEED,
@@ -41,11 +43,12 @@ from fairlead.kernels.columns import (
     Queue,
 )
 from fairlead.kernels.jit import inner, int64
-from fairlead.kernels.lanes import leave_lane, rejoin_lane
-from fairlead.kernels.moves import hold_called, release
-from fairlead.kernels.nodes import change_held_called
+from fairlead.kernels.lanes import leave_lane, rejoin_lane, sit
+from fairlead.kernels.moves import hold, release
+from fairlead.kernels.nodes import change_held
 from fairlead.kernels.quota import within_quota
 from fairlead.kernels.ranks import outranks_row, worst_running
+from fairlead.kernels.room import make_room
 from fairlead.kernels.survey import room_on_many_nodes, room_on_one_node
 
 
@@ -78,7 +81,12 @@ def displace(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, f: Plug) -> int:
     s = q.classes[C_SHAPE, k]
     if q.counter[R_OWNERS] != 0 and c.shape[S_PLAIN, s] != 0 and q.counter[R_QUOTAS] == 0:
         q.counter[G_VICTIMS] = 0
-        cleared = room_on_one_node(c, j, q, log, i) if c.shape[S_NODES, s] == 1 else room_on_many_nodes(c, j, q, log, i)
+        if q.counter[R_INDEXED] != 0:
+            cleared = make_room(c, j, q, log, i)
+        elif c.shape[S_NODES, s] == 1:
+            cleared = room_on_one_node(c, j, q, log, i)
+        else:
+            cleared = room_on_many_nodes(c, j, q, log, i)
         if not cleared:
             return -1
         return f.place(c, s, q.counter[R_SEED], i, int64(j.ints[K_STARTS, i]), f.pp)
@@ -119,8 +127,9 @@ def put_back(c: Cluster, j: Jobs, q: Queue, log: Log, v: int) -> None:
     """A released job runs on as if nothing had been."""
     k = int64(j.ints[K_CLASS, v])
     at = int64(j.ints[K_ALLOC, v])
-    change_held_called(
-        c, q.classes[C_SHAPE, k], log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0
-    )
-    hold_called(c, q, log, v, k, at, 1)
-    rejoin_lane(q, j, v)
+    change_held(c, q.classes[C_SHAPE, k], log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
+    hold(c, q, log, v, k, at, 1)
+    if q.counter[R_INDEXED] != 0:
+        sit(q, log, int64(j.ints[K_ROW, v]))
+    else:
+        rejoin_lane(q, j, v)

@@ -41,8 +41,8 @@ from fairlead.kernels.columns import (
 )
 from fairlead.kernels.decide import best_class
 from fairlead.kernels.jit import inner, int64
-from fairlead.kernels.moves import hold_called, start_called, start_cost
-from fairlead.kernels.nodes import change_held_called, take_pick_called
+from fairlead.kernels.moves import hold, start, start_cost
+from fairlead.kernels.nodes import change_held, take_pick
 from fairlead.kernels.quota import within_quota
 from fairlead.kernels.ranks import (
     enter_class_called,
@@ -51,6 +51,7 @@ from fairlead.kernels.ranks import (
     rank_tenant,
 )
 from fairlead.kernels.scratch import heap_scratch, pop_scratch
+from fairlead.kernels.slim import by_ref
 
 
 @inner
@@ -91,7 +92,7 @@ def reserve(shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int, now: float,
         running -= 1
         kv = int64(j.ints[K_CLASS, v])
         sv = q.classes[C_SHAPE, kv]
-        change_held_called(shadow, sv, log.gpu_ids, int64(j.ints[K_ALLOC, v]), False, shares, demands)
+        change_held(shadow, sv, log.gpu_ids, int64(j.ints[K_ALLOC, v]), False, shares, demands)
         if q.classes[C_TENANT, kv] == t:
             spare += shadow.shape[S_GPUS, sv] * shadow.shape[S_MILLI, sv]
         if bound and not gives_room(shadow, log, s, sv, int64(j.ints[K_ALLOC, v])):
@@ -110,7 +111,7 @@ def backfill(
     group: TenantFunction, place: PlaceFunction,
 ) -> int:  # fmt: skip
     """Start, in rank order behind the head, whatever fits now and does not delay it."""
-    f = Plug(p, pp, key, level, drift, wake, resets, group, place)
+    f = by_ref(Plug(p, pp, key, level, drift, wake, resets, group, place))
     copy_state(c, shadow)
     at_time = reserve(shadow, j, q, log, head, now, f)
     head_shape = q.classes[C_SHAPE, int64(j.ints[K_CLASS, head])]
@@ -129,7 +130,7 @@ def backfill(
             continue
         leave_class_called(j, q, i)
         at = q.counter[G_IDS]
-        written = take_pick_called(c, s, rows, shares, demands, log.gpu_ids, at)
+        written = take_pick(c, s, rows, shares, demands, log.gpu_ids, at)
         ends = now + start_cost(j, q, i) + expected_run(j, q, i)
         allowed = ends <= at_time
         if not allowed:
@@ -137,19 +138,19 @@ def backfill(
             spare = q.limit[Q_SPARE]
             if q.classes[C_TENANT, k] == q.classes[C_TENANT, int64(j.ints[K_CLASS, head])]:
                 spare -= c.shape[S_GPUS, s] * c.shape[S_MILLI, s]
-            change_held_called(shadow, s, log.gpu_ids, at, True, shares, demands)
+            change_held(shadow, s, log.gpu_ids, at, True, shares, demands)
             allowed = spare >= 0.0 and find_place(shadow, j, q, head, head_shape, f) >= 0
             if allowed:
                 q.limit[Q_SPARE] = spare
             else:
-                change_held_called(shadow, s, log.gpu_ids, at, False, shares, demands)
+                change_held(shadow, s, log.gpu_ids, at, False, shares, demands)
         if allowed:
-            hold_called(c, q, log, i, k, at, 1)
-            start_called(c, j, q, log, i, now, at, written, f)
+            hold(c, q, log, i, k, at, 1)
+            start(c, j, q, log, i, now, at, written, f)
             if q.counter[R_GROUPED] != 0:
                 rank_tenant(q, q.classes[C_TENANT, k], now, f)
         else:
-            change_held_called(c, s, log.gpu_ids, at, False, shares, demands)
+            change_held(c, s, log.gpu_ids, at, False, shares, demands)
             j.ints[K_SCRATCH, held_back] = i
             held_back += 1
     for x in range(held_back):

@@ -7,10 +7,8 @@ moves on, and whoever pops an entry compares. When more than half are stale the 
 from __future__ import annotations
 
 from fairlead.kernels.columns import (
-    F8,
     G_EVENTS,
     G_STALE,
-    I8,
     K_STAMP,
     K_TIMER_STAMP,
     R_LIVE,
@@ -47,49 +45,63 @@ def id_of(code: int) -> int:
 
 @compiled_hot
 def push_event(q: Queue, time: float, code: int) -> None:
-    times, codes = q.event_time, q.event_code
+    bits, codes = q.event_bits, q.event_code
     i = q.counter[G_EVENTS]
     q.counter[G_EVENTS] = i + 1
+    q.event_time[i] = time
+    mine = bits[i]
     while i > 0:
         up = (i - 1) >> 2
-        if times[up] < time or (times[up] == time and codes[up] <= code):
+        if bits[up] < mine or (bits[up] == mine and codes[up] <= code):
             break
-        times[i] = times[up]
+        bits[i] = bits[up]
         codes[i] = codes[up]
         i = up
-    times[i] = time
+    bits[i] = mine
     codes[i] = code
 
 
 @hot
-def _before(times: F8, codes: I8, a: int, b: int) -> bool:
-    # bitwise, so that it compiles to a selection: a branch on this is mispredicted every other time
-    return (times[a] < times[b]) | ((times[a] == times[b]) & (codes[a] < codes[b]))
+def _first_kid(q: Queue, kid: int, end: int) -> int:
+    """The first in order of the entries from kid up to end."""
+    bits, codes, best = q.event_bits, q.event_code, kid
+    for other in range(kid + 1, end):
+        if bits[other] < bits[best] or (bits[other] == bits[best] and codes[other] < codes[best]):
+            best = other
+    return best
 
 
 @hot
-def _settle(q: Queue, i: int, size: int, time: float, code: int) -> None:
-    """Put (time, code) into the hole at i and below."""
-    times, codes = q.event_time, q.event_code
+def _settle(q: Queue, i: int, size: int, mine: int, code: int) -> None:
+    """Put an entry of this time, in bits, and code into the hole at i and below."""
+    bits, codes = q.event_bits, q.event_code
     while True:
         kid = (i << 2) + 1
         if kid >= size:
             break
+        best, t = kid, bits[kid]
         if kid + 3 < size:
-            a = kid + 1 if _before(times, codes, kid + 1, kid) else kid
-            b = kid + 3 if _before(times, codes, kid + 3, kid + 2) else kid + 2
-            best = b if _before(times, codes, b, a) else a
+            # selections, not branches, which would be mispredicted every other time; few times are equal
+            t1, t2, t3 = bits[kid + 1], bits[kid + 2], bits[kid + 3]
+            equal = (t == t1) | (t2 == t3)
+            best = kid + 1 if t1 < t else best
+            t = min(t1, t)
+            other = kid + 3 if t3 < t2 else kid + 2
+            t2 = min(t3, t2)
+            equal = equal | (t == t2)
+            best = other if t2 < t else best
+            t = min(t2, t)
+            if equal:
+                best = _first_kid(q, kid, kid + 4)
         else:
-            best = kid
-            for other in range(kid + 1, size):
-                best = other if _before(times, codes, other, best) else best
-        t = times[best]
-        if t > time or (t == time and codes[best] >= code):
+            best = _first_kid(q, kid, size)
+            t = bits[best]
+        if t > mine or (t == mine and codes[best] >= code):
             break
-        times[i] = t
+        bits[i] = t
         codes[i] = codes[best]
         i = best
-    times[i] = time
+    bits[i] = mine
     codes[i] = code
 
 
@@ -99,7 +111,7 @@ def pop_event(q: Queue) -> None:
     size = q.counter[G_EVENTS] - 1
     q.counter[G_EVENTS] = size
     if size > 0:
-        _settle(q, 0, size, q.event_time[size], q.event_code[size])
+        _settle(q, 0, size, q.event_bits[size], q.event_code[size])
 
 
 @hot
@@ -133,7 +145,7 @@ def outdate(j: Jobs, q: Queue, i: int, column: int) -> None:
     q.counter[G_EVENTS] = kept
     q.counter[G_STALE] = 0
     for i in range((kept - 2) >> 2, -1, -1):
-        _settle(q, i, kept, q.event_time[i], q.event_code[i])
+        _settle(q, i, kept, q.event_bits[i], q.event_code[i])
 
 
 # for callers that run seldom

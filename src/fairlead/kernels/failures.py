@@ -30,11 +30,13 @@ from fairlead.kernels.columns import (
 )
 from fairlead.kernels.events import NODE_DOWN, NODE_UP, code_of, push_event_called
 from fairlead.kernels.jit import compiled, inner, int64
-from fairlead.kernels.moves import kill, reopen
+from fairlead.kernels.moves import kill
 from fairlead.kernels.nodes import set_up
+from fairlead.kernels.reopening import reopen
 from fairlead.kernels.rng import uniform
 from fairlead.kernels.rows import NODE_DOWN_ROW, NODE_UP_ROW, write_row
 from fairlead.kernels.scratch import heap_scratch, pop_scratch
+from fairlead.kernels.slim import by_ref
 
 
 @compiled
@@ -89,7 +91,7 @@ def node_event(
     group: TenantFunction, place: PlaceFunction,
 ) -> int:  # fmt: skip
     """Node n fails or is up again, as the kind of event says."""
-    f = Plug(p, pp, key, level, drift, wake, resets, group, place)
+    f = by_ref(Plug(p, pp, key, level, drift, wake, resets, group, place))
     if kind == NODE_DOWN:
         node_down(c, j, q, log, n, now, f)
     else:

@@ -1,4 +1,4 @@
-"""The only place that knows numba: how functions are compiled, cached and passed to each other.
+"""What knows numba, beside slim.py: how functions are compiled, cached and passed to each other.
 
 With NUMBA_DISABLE_JIT=1 every function here is the plain Python one and every result is the same.
 
@@ -155,8 +155,7 @@ def inner(function: F) -> F:
 
 
 def hot(function: F) -> F:
-    """As inner, and always compiled into its caller: a call that is not would copy the state's tuples, a kilobyte and
-    more, which costs several times what these functions do."""
+    """As inner, and always compiled into its caller: for what is small, or called from one place that runs often."""
     return _once(numba.njit(**_INNER, forceinline=True)(function))
 
 

@@ -22,8 +22,10 @@ from fairlead.kernels.columns import (
     L_HEAD,
     LIMITS,
     NEVER,
+    ONE_LANE,
     Q_RANKS_AT,
     R_FIXED,
+    R_INDEXED,
     S_GPUS,
     SKIP_HEIGHTS,
     U_NODE,
@@ -62,6 +64,7 @@ def take_row(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
     q.run_ints[r, X_JOB] = i
     q.run_ints[r, X_PASS] = q.counter[G_PASSES]
     q.run_ints[r, X_SURVEY] = 0
+    q.run_ints[r, X_LANE] = -1
     q.run_ints[r, X_GPUS] = gpus
     q.run_ints[r, X_ALLOC] = at
     node = int64(-1)
@@ -72,6 +75,16 @@ def take_row(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
                 node = int64(-1)
                 break
     q.run_ints[r, X_NODE] = node
+    if q.counter[R_INDEXED] != 0:
+        sit(q, log, r)
+
+
+@inner
+def sit(q: Queue, log: Log, r: int) -> None:
+    """Row r holds its GPUs."""
+    at = int64(q.run_ints[r, X_ALLOC])
+    for g in range(at, at + int64(q.run_ints[r, X_GPUS])):
+        q.holder[log.gpu_ids[g]] = r + 1
 
 
 @hot
@@ -79,6 +92,7 @@ def free_row(j: Jobs, q: Queue, i: int) -> None:
     """Job i, which has left its lane, runs no more."""
     r = int64(j.ints[K_ROW, i])
     q.run_ints[r, X_JOB] = q.counter[G_ROW_FREE]
+    q.run_ints[r, X_LANE] = -1
     q.counter[G_ROW_FREE] = r + 1
 
 
@@ -133,6 +147,8 @@ def join_lane(q: Queue, r: int, lane: int) -> None:
 
 @inner
 def leave_lane(q: Queue, j: Jobs, i: int) -> None:
+    if q.counter[R_INDEXED] != 0:
+        return
     r = int64(j.ints[K_ROW, i])
     lane = int64(q.run_ints[r, X_LANE])
     at = int64(-1)
@@ -149,8 +165,18 @@ def leave_lane(q: Queue, j: Jobs, i: int) -> None:
 @inner
 def rejoin_lane(q: Queue, j: Jobs, i: int) -> None:
     """Back into the lane it left; level and X_ORDER are as they were."""
-    r = int64(j.ints[K_ROW, i])
-    join_lane(q, r, int64(q.run_ints[r, X_LANE]))
+    if q.counter[R_INDEXED] == 0:
+        r = int64(j.ints[K_ROW, i])
+        join_lane(q, r, int64(q.run_ints[r, X_LANE]))
+
+
+@inner
+def leave_index(q: Queue) -> None:
+    """One lane is not enough: lanes take over from guards.py."""
+    q.counter[R_INDEXED] = 0
+    for r in range(q.counter[G_ROWS_USED]):
+        if q.run_ints[r, X_LANE] >= 0:
+            join_lane(q, r, int64(q.run_ints[r, X_LANE]))
 
 
 @hot
@@ -176,7 +202,12 @@ def enter_lane(q: Queue, j: Jobs, i: int, now: float, drift: float) -> None:
         # the best rank of all: whoever looks for jobs to displace stops before it
         q.run_ints[r, X_LEVEL] = UNTOUCHABLE
         q.run_floats[r, X_ORDER] = -NEVER
-    join_lane(q, r, lane)
+    if q.counter[R_INDEXED] != 0:
+        q.run_ints[r, X_LANE] = lane
+        if q.counter[R_INDEXED] == ONE_LANE and lane > 0:
+            leave_index(q)
+    else:
+        join_lane(q, r, lane)
 
 
 @hot

@@ -37,19 +37,12 @@ from fairlead.kernels.columns import (
 from fairlead.kernels.events import outdate
 from fairlead.kernels.jit import inner, int64
 from fairlead.kernels.lanes import free_row, leave_lane
-from fairlead.kernels.moves import (
-    drop_timer,
-    give_back_called,
-    kill,
-    reopen,
-    reopen_around_called,
-    rerank,
-    set_timer,
-    settle,
-)
+from fairlead.kernels.moves import drop_timer, give_back, kill, rerank, set_timer, settle
 from fairlead.kernels.nodes import set_up
 from fairlead.kernels.ranks import enter_class_called, leave_class_called, unlist_running
+from fairlead.kernels.reopening import reopen, reopen_around
 from fairlead.kernels.rows import ADMIT_ROW, NODE_DOWN_ROW, NODE_UP_ROW, WITHDRAW_ROW, write_row
+from fairlead.kernels.slim import by_ref
 from fairlead.kernels.twins import be_itself
 
 #: take a job out of the queue or off its GPUs; let in one that is out; its run was lost, it waits again; let in all that
@@ -69,7 +62,7 @@ def withdraw(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float) -> Non
         drop_timer(j, q, i)
     elif j.ints[K_STATE, i] == RUNNING:
         s, at = q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])], int64(j.ints[K_ALLOC, i])
-        give_back_called(c, j, q, log, i, now)
+        give_back(c, j, q, log, i, now)
         settle(j, q, i, now)
         drop_timer(j, q, i)
         q.counter[G_RUNNING] -= 1
@@ -82,7 +75,7 @@ def withdraw(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float) -> Non
         j.floats[J_DUE, i] = NEVER
         j.ints[K_RESUMES, i] = 1
         be_itself(j, q, i)
-        reopen_around_called(c, j, q, log, s, at)
+        reopen_around(c, j, q, log, s, at)
     j.ints[K_STATE, i] = WITHDRAWN
 
 
@@ -103,7 +96,7 @@ def intervene(
     group: TenantFunction, place: PlaceFunction,
     what: int, i: int, now: float, node: int,
 ) -> int:  # fmt: skip
-    f = Plug(p, pp, key, level, drift, wake, resets, group, place)
+    f = by_ref(Plug(p, pp, key, level, drift, wake, resets, group, place))
     if what == WITHDRAW:
         if j.ints[K_STATE, i] == WAITING or j.ints[K_STATE, i] == RUNNING:
             write_row(log, q, now, WITHDRAW_ROW, i, 0)

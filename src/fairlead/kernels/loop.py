@@ -35,6 +35,7 @@ from fairlead.kernels.columns import (
     K_ALLOC,
     K_CLASS,
     K_LINK,
+    K_ROW,
     K_STATE,
     LEARN,
     MORE,
@@ -52,6 +53,7 @@ from fairlead.kernels.columns import (
     R_DRIFTS,
     R_EASY,
     R_FORECASTS,
+    R_INDEXED,
     R_LIVE,
     R_PLANNED,
     R_PREEMPTS,
@@ -87,23 +89,16 @@ from fairlead.kernels.events import (
     kind_of,
     pop_event,
 )
+from fairlead.kernels.guards import touch_row
 from fairlead.kernels.jit import compiled_as, f8, hot, i8, in_cache, inner, int64, settle_types
 from fairlead.kernels.lanes import enter_lane, leave_lane
-from fairlead.kernels.moves import (
-    arrive,
-    drop_timer,
-    end,
-    refuse,
-    reopen_all,
-    reopen_around_called,
-    rerank,
-    set_timer,
-)
+from fairlead.kernels.moves import arrive, drop_timer, end, refuse, rerank, set_timer
 from fairlead.kernels.ranks import (
     enter_class_called,
     job_row,
     leave_class_called,
 )
+from fairlead.kernels.reopening import reopen_all, reopen_around
 from fairlead.kernels.signatures import (
     BACKFILL_CALL,
     CLUSTER,
@@ -122,6 +117,7 @@ from fairlead.kernels.signatures import (
     TYPES,
     WALK_QUEUES_CALL,
 )
+from fairlead.kernels.slim import by_ref
 
 NOT_ENOUGH_FREE = 10  # model.reason.Reason.NOT_ENOUGH_FREE
 
@@ -192,7 +188,9 @@ def timer(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) 
         enter_class_called(j, q, i, q.counter[R_PREEMPTS] != 0)
     elif q.counter[R_PREEMPTS] != 0:
         enter_lane(q, j, i, now, f.drift(job_row(c, j, q, i, now), now, f.p) if q.counter[R_DRIFTS] != 0 else 0.0)
-        reopen_around_called(c, j, q, log, q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])], int64(j.ints[K_ALLOC, i]))
+        if q.counter[R_INDEXED] != 0:
+            touch_row(c, q, log, int64(j.ints[K_ROW, i]))
+        reopen_around(c, j, q, log, q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])], int64(j.ints[K_ALLOC, i]))
     set_timer(c, j, q, i, now, f)
 
 
@@ -316,7 +314,7 @@ def run_on(
     over (ENDED), or stop before an instant for the model of durations to be trained (LEARN); a compiled planner's plan that
     can't be carried out ends it too (ILLEGAL_PLAN). Called again, it goes on where it stopped. `node_event`, `backfill`,
     `consult`, `walk_queues` and `foresee` are the parts of the core that few runs use, see parts.py."""
-    f = Plug(p, pp, key, level, drift, wake, resets, group, place)
+    f = by_ref(Plug(p, pp, key, level, drift, wake, resets, group, place))
     if q.counter[G_TODO_DONE] < q.counter[G_TODO]:
         outcome = consult(
             c, j, q, log, desk, q.limit[Q_NOW], plan, 0, p, pp, key, level, drift, wake, resets, group, place

@@ -6,22 +6,15 @@ import math
 
 from fairlead.kernels.attempts import begin_attempt, lose_work
 from fairlead.kernels.columns import (
-    BLOCKED_QUOTA,
-    C_BLOCKED,
-    C_LACKS,
-    C_LIST,
-    C_ROOT,
     C_SHAPE,
     C_TENANT,
     DONE,
-    G_ACTIVE,
     G_COST_MS,
     G_DONE,
     G_IDS,
     G_LIVE,
     G_MOVES,
     G_PREEMPTIONS,
-    G_READY,
     G_RUNNING,
     GIVEN_UP,
     J_BEGUN,
@@ -43,18 +36,11 @@ from fairlead.kernels.columns import (
     K_LEVEL,
     K_PREEMPTS,
     K_RESUMES,
-    K_ROW,
     K_STAMP,
     K_STARTS,
     K_STATE,
     K_TIMER_STAMP,
-    N_CAP,
-    N_FREE,
-    N_GPU0,
-    N_TYPE,
     NEVER,
-    P_FREE,
-    P_TYPE,
     Q_FAILURES,
     Q_QUANTUM,
     Q_RESUME_COST,
@@ -63,10 +49,11 @@ from fairlead.kernels.columns import (
     R_CHANGES,
     R_DEMANDS,
     R_DRIFTS,
-    R_GATED,
     R_GROUPED,
+    R_INDEXED,
     R_LEVELS,
     R_LISTED,
+    R_LIVE,
     R_OWNERS,
     R_PREEMPTS,
     R_QUOTAS,
@@ -79,11 +66,8 @@ from fairlead.kernels.columns import (
     RUNNING,
     S_CPU,
     S_GPUS,
-    S_MATTERS,
     S_MEM,
     S_MILLI,
-    S_PLAIN,
-    S_TYPE,
     T_CPU,
     T_HELD,
     T_MEM,
@@ -98,8 +82,9 @@ from fairlead.kernels.columns import (
     Queue,
 )
 from fairlead.kernels.events import TIMER, UNDERWAY, code_of, outdate, push_event_called
-from fairlead.kernels.jit import called, hot, inner, int64
-from fairlead.kernels.lanes import enter_lane, free_row, key_now, leave_lane, take_row
+from fairlead.kernels.guards import touch
+from fairlead.kernels.jit import hot, inner, int64
+from fairlead.kernels.lanes import enter_lane, free_row, leave_lane, take_row
 from fairlead.kernels.nodes import change_held, moved
 from fairlead.kernels.ranks import (
     begun,
@@ -111,11 +96,11 @@ from fairlead.kernels.ranks import (
     gpu_part,
     job_row,
     list_running,
-    outranks_row,
     progress,
     unlist_running,
 )
 from fairlead.kernels.rates import rate_of, rerate_neighbours, seat, set_due
+from fairlead.kernels.reopening import reopen_around
 from fairlead.kernels.rows import (
     FAIL_ROW,
     FINISH_ROW,
@@ -138,7 +123,9 @@ def set_timer(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> Non
     # a job whose start cost is not over makes no progress yet: it is asked as of when it does
     at = max(now, j.floats[J_SINCE, i]) if j.ints[K_STATE, i] == RUNNING else now
     due = f.wake(job_row(c, j, q, i, at), at, f.p)
-    if due == NEVER:
+    # where its end is foreseen and nothing can move it, a moment behind that never comes
+    foreseen = j.ints[K_STATE, i] == RUNNING and q.counter[R_RATES] == 0 and q.counter[R_LIVE] == 0
+    if due == NEVER or (foreseen and j.floats[J_DUE, i] <= due):
         j.floats[J_TIMER, i] = 0.0
         return
     # a moment that rounding puts in the past is the next instant that can be told from this one
@@ -175,7 +162,7 @@ def refuse(log: Log, j: Jobs, q: Queue, i: int, now: float, reason: int) -> None
     write_row(log, q, now, REFUSE_ROW, i, reason)
 
 
-@hot
+@inner
 def hold(c: Cluster, q: Queue, log: Log, i: int, k: int, at: int, sign: int) -> None:
     """Count what job i of class k holds (sign 1) or held (sign -1) to its tenant and as the GPUs' owner."""
     s = q.classes[C_SHAPE, k]
@@ -188,6 +175,11 @@ def hold(c: Cluster, q: Queue, log: Log, i: int, k: int, at: int, sign: int) -> 
         owner = i if sign > 0 else -1
         for g in range(at, at + c.shape[S_GPUS, s]):
             c.gpu[U_JOB, log.gpu_ids[g]] = owner
+        if q.counter[R_INDEXED] != 0:
+            for g in range(at, at + c.shape[S_GPUS, s]):
+                touch(q, c.gpu[U_NODE, log.gpu_ids[g]])
+                if sign < 0:
+                    q.holder[log.gpu_ids[g]] = 0
     if q.counter[R_RATES] != 0 and c.shape[S_MILLI, s] < WHOLE:
         seat(c, log.gpu_ids[at], i, sign > 0)
 
@@ -200,7 +192,7 @@ def start_cost(j: Jobs, q: Queue, i: int) -> float:
     return q.limit[Q_START_COST]
 
 
-@hot
+@inner
 def start(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, at: int, written: int, f: Plug) -> None:
     """Job i, no longer in its class, runs on the ids at log.gpu_ids[at:], already taken and held."""
     k = int64(j.ints[K_CLASS, i])
@@ -249,103 +241,7 @@ def start(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, at: int, 
         set_timer(c, j, q, i, now, f)
 
 
-@hot
-def bring_keys_up(c: Cluster, j: Jobs, q: Queue, n: int) -> None:
-    """Take the keys of the jobs on node n anew, once for all who are going to be compared with them."""
-    base, last = c.node[N_GPU0, n], -1
-    for g in range(base, base + c.node[N_CAP, n]):
-        owner = c.gpu[U_JOB, g]
-        if owner >= 0 and owner != last:
-            last = owner
-            key_now(q, int64(j.ints[K_ROW, owner]))
-
-
-@hot
-def outranked_space(c: Cluster, j: Jobs, q: Queue, n: int, i: int) -> int:
-    """GPUs of node n that are free or held by running jobs that job i outranks, by their keys as they were last taken."""
-    base = c.node[N_GPU0, n]
-    space, last, last_below = c.node[N_FREE, n], -1, False
-    level, mine = int64(j.ints[K_LEVEL, i]), j.floats[J_KEY, i]
-    for g in range(base, base + c.node[N_CAP, n]):
-        owner = c.gpu[U_JOB, g]
-        if owner < 0:
-            continue
-        if owner != last:
-            last = owner
-            last_below = outranks_row(q, level, mine, i, int64(j.ints[K_ROW, owner]))
-        if last_below:
-            space += 1
-    return space
-
-
 @inner
-def reopen(c: Cluster, j: Jobs, q: Queue, n: int) -> None:
-    """Node n has more room: let those classes be tried again that this could help. Erring on the side of trying is safe."""
-    preempts = q.counter[R_PREEMPTS] != 0
-    fresh_keys = False
-    for a in range(q.counter[G_ACTIVE]):
-        k = q.classes[C_LIST, a]
-        if q.classes[C_BLOCKED, k] == 0:
-            continue
-        s = q.classes[C_SHAPE, k]
-        wanted = c.shape[S_TYPE, s]
-        if q.classes[C_BLOCKED, k] != BLOCKED_QUOTA and wanted >= 0 and wanted != c.node[N_TYPE, n]:
-            continue
-        if q.classes[C_BLOCKED, k] != BLOCKED_QUOTA and c.shape[S_PLAIN, s] != 0:
-            if q.counter[R_GATED] != 0:
-                if preempts:
-                    if q.counter[R_OWNERS] != 0:
-                        if not fresh_keys:
-                            bring_keys_up(c, j, q, n)
-                            fresh_keys = True
-                        space = outranked_space(c, j, q, n, q.classes[C_ROOT, k])
-                        if space < c.shape[S_MATTERS, s]:
-                            continue
-                        if q.classes[C_LACKS, k] > 0:
-                            if space < c.node[N_CAP, n]:
-                                continue
-                            q.classes[C_LACKS, k] -= 1
-                            if q.classes[C_LACKS, k] > 0:
-                                continue
-                elif c.node[N_FREE, n] < c.shape[S_MATTERS, s]:
-                    continue
-            elif not preempts:
-                free = 0
-                for pool in range(c.pool.shape[1]):
-                    if wanted < 0 or c.pool[P_TYPE, pool] == wanted:
-                        free += c.pool[P_FREE, pool]
-                if free < c.shape[S_GPUS, s]:
-                    continue
-        q.classes[C_BLOCKED, k] = 0
-        q.counter[G_READY] = 1
-
-
-@inner
-def reopen_all(q: Queue) -> None:
-    for a in range(q.counter[G_ACTIVE]):
-        q.classes[C_BLOCKED, q.classes[C_LIST, a]] = 0
-    if q.counter[G_ACTIVE] > 0:
-        q.counter[G_READY] = 1
-
-
-@hot
-def reopen_around(c: Cluster, j: Jobs, q: Queue, log: Log, s: int, at: int) -> None:
-    """Reopen for each node that holds some of the ids at log.gpu_ids[at:]."""
-    if q.counter[G_ACTIVE] == 0:
-        return
-    gpus = c.shape[S_GPUS, s]
-    if gpus == 0:
-        reopen(c, j, q, -1 - log.gpu_ids[at])
-        return
-    last = -1
-    for g in range(at, at + gpus):
-        n = c.gpu[U_NODE, log.gpu_ids[g]]
-        if n != last:
-            last = n
-            reopen(c, j, q, n)
-
-
-@hot
 def release(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
     """Job i holds nothing any more. Nothing else of it changes, so decide.put_back undoes this exactly."""
     k = int64(j.ints[K_CLASS, i])
@@ -355,7 +251,7 @@ def release(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
     hold(c, q, log, i, k, at, -1)
 
 
-@hot
+@inner
 def give_back(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float) -> None:
     """Job i leaves its GPUs for good: tenants are charged up to now, neighbours speed up."""
     if q.counter[R_GROUPED] != 0:
@@ -459,7 +355,7 @@ def kill(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, n: int, now: float, f:
     """Node n took running job i with it."""
     k = int64(j.ints[K_CLASS, i])
     at = int64(j.ints[K_ALLOC, i])
-    give_back_called(c, j, q, log, i, now)
+    give_back(c, j, q, log, i, now)
     q.counter[G_RUNNING] -= 1
     if q.counter[R_PREEMPTS] != 0:
         leave_lane(q, j, i)
@@ -473,11 +369,4 @@ def kill(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, n: int, now: float, f:
     write_row(log, q, now, KILL_ROW, i, n)
     outdate(j, q, i, K_STAMP)
     wait_again(c, j, q, i, now, f)
-    reopen_around_called(c, j, q, log, q.classes[C_SHAPE, k], at)
-
-
-# for callers that run seldom
-hold_called = called(hold)
-start_called = called(start)
-give_back_called = called(give_back)
-reopen_around_called = called(reopen_around)
+    reopen_around(c, j, q, log, q.classes[C_SHAPE, k], at)

@@ -28,7 +28,7 @@ from fairlead.kernels.columns import (
     WHOLE,
     Cluster,
 )
-from fairlead.kernels.jit import called, compiled, compiled_hot, hot, inner, lowest_bit
+from fairlead.kernels.jit import compiled, compiled_hot, hot, inner, lowest_bit
 
 
 @compiled_hot
@@ -110,7 +110,7 @@ def change_share(c: Cluster, n: int, g: int, milli: int) -> None:
         move_level(c, n, c.node[N_FREE, n] + 1)
 
 
-@hot
+@inner
 def take_pick(c: Cluster, s: int, rows: int, shares: bool, demands: bool, out: I4, at: int) -> int:
     """Take what the placer picked for shape s; returns how many ids were written."""
     gpus, milli = c.shape[S_GPUS, s], c.shape[S_MILLI, s]
@@ -136,7 +136,7 @@ def take_pick(c: Cluster, s: int, rows: int, shares: bool, demands: bool, out: I
     return written
 
 
-@hot
+@inner
 def change_held(c: Cluster, s: int, ids: I4, at: int, taking: bool, shares: bool, demands: bool) -> None:
     """Take exactly the GPUs in ids[at:] for shape s, or give exactly them back."""
     gpus, milli = c.shape[S_GPUS, s], c.shape[S_MILLI, s]
@@ -224,8 +224,3 @@ def moved(c: Cluster, ids: I4, a: int, b: int, gpus: int) -> bool:
     if gpus == 0:
         return ids[a] != ids[b]
     return not (held_within(c, ids, a, b, gpus) and held_within(c, ids, b, a, gpus))
-
-
-# for callers that run seldom
-change_held_called = called(change_held)
-take_pick_called = called(take_pick)

@@ -61,6 +61,7 @@ from fairlead.kernels.jit import called, hot, inner, int64
 from fairlead.kernels.lanes import leave_lane, next_in_lane, worst_of
 from fairlead.kernels.moves import release
 from fairlead.kernels.ranks import outranks
+from fairlead.kernels.slim import by_ref
 
 RECLAIMED = 22  # model.reason.Reason.RECLAIMED
 
@@ -225,7 +226,7 @@ def walk_queues(
     group: TenantFunction, place: PlaceFunction,
 ) -> int:  # fmt: skip
     """The pass, for policies with a queue per tenant."""
-    f = Plug(p, pp, key, level, drift, wake, resets, group, place)
+    f = by_ref(Plug(p, pp, key, level, drift, wake, resets, group, place))
     if q.counter[R_PREEMPTS] == 0 and q.counter[G_READY] == 0:
         return 0  # nothing has come or gone that could help anybody; taking back depends on more than room
     q.counter[G_PASSES] += 1

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from fairlead.kernels.columns import (
+    RUN_FLOATS,
+    RUN_INTS,
     Cluster,
     Desk,
     JobRow,
@@ -21,27 +23,42 @@ from fairlead.kernels.columns import (
     TenantRow,
 )
 from fairlead.kernels.jit import f8, function_type, i8, named_floats, named_tuple, truth, type_of
+from fairlead.kernels.slim import Ref, pass_slim, slim_type
 
 
 def _array(dtype: Any, dims: int) -> Any:
     return np.zeros((1,) * dims, dtype)
 
 
+pass_slim(Cluster, {"pick": 3})
+pass_slim(Jobs, {})
+pass_slim(Queue, {"run_ints": RUN_INTS, "run_floats": RUN_FLOATS})
+pass_slim(Log, {})
+pass_slim(Desk, {})
+
 _I8x2, _I8, _I4, _F8 = _array(np.int64, 2), _array(np.int64, 1), _array(np.int32, 1), _array(np.float64, 1)
 _I4x2, _F8x2 = _array(np.int32, 2), _array(np.float64, 2)
 
-CLUSTER = type_of(Cluster(node=_I8x2, pool=_I8x2, shape=_I8x2, gpu=_I8x2, cells=_I8, pick=_I8x2))
+CLUSTER = type_of(Cluster(node=_I8x2, pool=_I8x2, shape=_I8x2, gpu=_I8x2, cells=_I8, pick=np.zeros((1, 3), np.int64)))
 JOBS = type_of(Jobs(submit=_F8, work=_F8, floats=_F8x2, ints=_I4x2))
 QUEUE = type_of(
     Queue(
         classes=_I8x2,
         tenants=_F8x2,
         event_time=_F8,
+        event_bits=_I8,
         event_code=_I8,
         counter=_I8,
         limit=_F8,
-        run_ints=_I4x2,
-        run_floats=_F8x2,
+        run_ints=np.zeros((1, RUN_INTS), np.int32),
+        run_floats=np.zeros((1, RUN_FLOATS)),
+        holder=_I4,
+        guard=_I4x2,
+        guard_rank=_F8x2,
+        guard_tie=_I8x2,
+        pending=_I4x2,
+        best=_I4x2,
+        touched=_I4x2,
         rates=_F8x2,
     )
 )
@@ -69,7 +86,7 @@ PLAN_CALL = function_type(PLAN_FUNCTION)
 
 #: a policy and a placer, one after another
 PLUGGED = (FLOATS, FLOATS, *[JOB_CALL] * 5, TENANT_CALL, PLACE_CALL)
-PLUG = named_tuple(Plug, *PLUGGED)
+PLUG = Ref(named_tuple(Plug, *PLUGGED))
 
 # the parts of the core that few runs use, see parts.py
 NODE_EVENT_FUNCTION = i8(CLUSTER, JOBS, QUEUE, LOG, i8, i8, f8, *PLUGGED)
@@ -94,10 +111,10 @@ TYPES = {
     "PlanFunction": PLAN_CALL,
     "NodeEventFunction": NODE_EVENT_CALL,
     "ForeseeFunction": FORESEE_CALL,
-    "F8": FLOATS,
-    "I4": IDS,
-    "I8": type_of(_I8),
-    "Table": type_of(_I8x2),
+    "F8": slim_type(_F8),
+    "I4": slim_type(_I4),
+    "I8": slim_type(_I8),
+    "Table": slim_type(_I8x2),
     "int": i8,
     "float": f8,
     "bool": truth,

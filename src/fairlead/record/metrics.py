@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -101,6 +102,15 @@ def core_metrics(jobs: JobTable, outcome: Outcome, *, capacity_gpus: int, end_s:
     """The cheap part. `end_s` is when the last run ended: pass it where jobs can fail for good or are left
     running, since without it the last finish is taken, and a job that is given up later would count as work
     outside the makespan."""
+    with ThreadPoolExecutor(1) as second:
+        # numpy computes without the interpreter's lock: the two spreads are the most of it
+        wait = second.submit(lambda: spread(wait_s(jobs, outcome), overwrite=True))
+        return _core_metrics(jobs, outcome, capacity_gpus, end_s, wait)
+
+
+def _core_metrics(
+    jobs: JobTable, outcome: Outcome, capacity_gpus: int, end_s: float | None, wait: Future[Spread]
+) -> CoreMetrics:
     jct_s = outcome.finish_s - jobs.submit_s
     finished = len(jct_s) - int(np.count_nonzero(np.isnan(jct_s)))
     if end_s is None and finished:
@@ -113,7 +123,7 @@ def core_metrics(jobs: JobTable, outcome: Outcome, *, capacity_gpus: int, end_s:
         finished=finished,
         makespan_s=makespan_s,
         jct_s=spread(jct_s, overwrite=True),
-        wait_s=spread(wait_s(jobs, outcome), overwrite=True),
+        wait_s=wait.result(),
         gpu_utilization=_part(held, capacity_gpus * makespan_s),
         preemptions=int(outcome.preemptions.sum()),
     )

@@ -45,6 +45,7 @@ from fairlead.record.runs import fold_runs
 from fairlead.runtime.driver import drive, parts_for
 from fairlead.sim.jobs import job_input, labels_of, most_gpus
 from fairlead.sim.profiles import Profiles
+from fairlead.state.pages import ask_for_pages
 from fairlead.state.rules import Options
 from fairlead.state.state import State, new_state
 from fairlead.workload.trace import Trace
@@ -98,6 +99,7 @@ def simulate(
     started = time.perf_counter()
     jobs = job_input(trace, spec, profiles, estimates=plugged.uses_estimates, utilization=plugged.uses_utilization)
     state = new_state(spec, jobs, plugged.traits, options, profiles.rates(spec, most_gpus(jobs)))
+    ask_for_pages(state)
     judge_classes(state, plugged)
     table = JobTable(jobs.submit_s, jobs.gpus, jobs.duration_s, jobs.share_milli, jobs.tenant, jobs.tenant_names)
     digest = RowDigest(table)

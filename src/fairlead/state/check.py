@@ -54,6 +54,7 @@ from fairlead.kernels.columns import (
     PENDING,
     R_DEMANDS,
     R_GROUPED,
+    R_INDEXED,
     R_LISTED,
     R_LIVE,
     R_OWNERS,
@@ -83,8 +84,10 @@ from fairlead.kernels.columns import (
     X_JOB,
     X_LEVEL,
     X_ORDER,
+    X_RANK,
 )
 from fairlead.kernels.events import END
+from fairlead.kernels.guards import NOTED, STALE
 from fairlead.kernels.lanes import next_in_lane, worst_of
 from fairlead.state.state import State
 
@@ -287,6 +290,9 @@ def _running(state: State) -> Iterator[str]:
             yield "a running job is not where it says in the list"
     if not state.counter[R_PREEMPTS]:
         return
+    if state.counter[R_INDEXED]:
+        yield from _index(state, running)
+        return
     in_lanes: list[int] = []
     for lane in range(int(state.counter[G_LANES])):
         before, row = -1, worst_of(state.queue, lane)
@@ -300,6 +306,39 @@ def _running(state: State) -> Iterator[str]:
             before, row = row, next_in_lane(state.queue, row)
     if sorted(in_lanes) != running:
         yield f"jobs {running} run, the lanes have {sorted(in_lanes)}"
+
+
+def _index(state: State, running: list[int]) -> Iterator[str]:
+    """A GPU names the row of who holds it; a node that nothing has changed on since it was looked at has the guards that its
+    jobs give it, and no guard is worse than the one that its tournament says is worst."""
+    c, q = state.cluster, state.queue
+    holder: dict[int, int] = {gpu: int(state.jobs.ints[K_ROW, job]) for job in running for gpu in state.gpus_of(job)}
+    for gpu in range(c.gpu.shape[1]):
+        if int(q.holder[gpu]) - 1 != holder.get(gpu, -1):
+            yield f"GPU {gpu} is held by row {holder.get(gpu, -1)}, and names {int(q.holder[gpu]) - 1}"
+    nodes, fresh = c.node.shape[1], q.touched[NOTED, : c.node.shape[1]] != STALE
+    for n in np.flatnonzero(fresh).tolist():
+        gpus = range(int(c.node[N_GPU0, n]), int(c.node[N_GPU0, n] + c.node[N_CAP, n]))
+        held = Counter(holder[gpu] for gpu in gpus if gpu in holder)
+        room, guards = int(c.node[N_FREE, n]), [0] * len(q.guard)
+        for row in sorted(held, key=lambda row: _rank_of_row(state, row), reverse=True):
+            room += held[row]
+            guards = [g or (row + 1 if need <= room else 0) for g, need in zip(guards, q.guard[:, nodes].tolist())]
+        if guards != q.guard[:, n].tolist():
+            yield f"node {n} has the guards {q.guard[:, n].tolist()}, and should have {guards}"
+    if not fresh.all():
+        return
+    for d in np.flatnonzero(q.pending[::2, nodes] == 0).tolist():
+        rows = [int(g) - 1 for g in q.guard[d, :nodes] if g]
+        worst = max(rows, key=lambda row: _rank_of_row(state, row), default=-1)
+        said = int(q.best[d, 1]) - 1
+        if (int(q.guard[d, said]) - 1 if said >= 0 else -1) != worst:
+            yield f"row {worst} is the worst guard of need {d}, and node {said} is said to have it"
+
+
+def _rank_of_row(state: State, row: int) -> tuple[int, float, int]:
+    q = state.queue
+    return int(q.run_ints[row, X_LEVEL]), float(q.run_floats[row, X_RANK]), int(q.run_ints[row, X_JOB])
 
 
 def _order(state: State, row: int) -> tuple[int, float, int]:

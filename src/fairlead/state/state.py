@@ -40,6 +40,8 @@ from fairlead.kernels.columns import (
     LIMITS,
     N_ROOM,
     NEVER,
+    ONE_LANE,
+    P_CAP,
     Q_CHECKPOINT,
     Q_FAILURES,
     Q_HALF_LIFE,
@@ -62,6 +64,7 @@ from fairlead.kernels.columns import (
     R_FORECASTS,
     R_GATED,
     R_GROUPED,
+    R_INDEXED,
     R_LEVELS,
     R_LISTED,
     R_NODES_FAIL,
@@ -90,11 +93,15 @@ from fairlead.kernels.columns import (
     RUN_INTS,
     RUNNING,
     S_GPUS,
+    S_MATTERS,
+    S_NEED,
+    S_PLAIN,
     T_GUARANTEE,
     T_HEAD,
     T_QUOTA,
     T_WEIGHT,
     TENANT_COLUMNS,
+    TICKS,
     U_SEATS,
     WHOLE,
     Cluster,
@@ -186,6 +193,10 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
             value=traits.quantum,
             accepts=f"more than the resume cost, {options.resume_cost_s} s",
         )
+    if len(jobs) and jobs.submit_s[0] < 0:
+        raise InputError(
+            "a job is submitted before time 0", column="submit_s", value=float(jobs.submit_s[0]), accepts="0 or more"
+        )
     layout = sort_into_classes(jobs, quotas or grouped or traits.tenant_classes, traits.priority_classes)
     # a GPU that everybody uses fully has no room for two
     packs = traits.halves or (traits.packs and bool((rates.use < 1).any()))
@@ -225,6 +236,11 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     rule[R_RISES] = drifts and traits.rises
     rule[R_RESHAPES] = twins.any
     rule[R_FIXED], rule[R_REACH] = bool(layout.class_fixed.any()), traits.reach
+    needs = _needs(cluster) if rule[R_OWNERS] and traits.preempts and not quotas and not traits.queues else ()
+    ticks = traits.quantum > 0 and not traits.timers
+    if len(needs) and not rule[R_FIXED] and (traits.changes == 0 or (drifts and traits.changes == 1)):
+        rule[R_INDEXED] = TICKS if ticks and traits.changes else ONE_LANE
+    index = _index(cluster, needs if rule[R_INDEXED] else ())
     lanes = layout.shape.shape[1] + 2
     limit = np.zeros(LIMITS + lanes)
     limit[Q_TOTALS : Q_TOTALS + 3] = totals(spec)
@@ -264,12 +280,14 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
         queue=Queue(
             classes=table,
             tenants=_tenants(spec, jobs, traits),
-            event_time=np.empty(events),
+            event_time=(times := np.empty(events)),
+            event_bits=times.view(np.int64),
             event_code=np.empty(events, np.int64),
             counter=rule,
             limit=limit,
             run_ints=np.zeros((n + 1, RUN_INTS) if traits.preempts else (1, RUN_INTS), np.int32),
             run_floats=np.zeros((n + 1, RUN_FLOATS) if traits.preempts else (1, RUN_FLOATS)),
+            **index,
             rates=np.hstack([rates.speed, rates.locality, rates.sharing, rates.packed, rates.scale, rates.use]),
         ),
         log=Log(
@@ -280,6 +298,34 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     )
     _plan_node_events(state, options)
     return state
+
+
+def _needs(cluster: Cluster) -> tuple[int, ...]:
+    """The numbers of GPUs that guards.py keeps guards for: those that matter to some shape, and a whole node. None where free
+    counts do not decide for every shape, or nodes differ."""
+    if cluster.pool.shape[1] != 1 or not (cluster.shape[S_PLAIN] == 1).all():
+        return ()
+    whole = int(cluster.pool[P_CAP, 0])
+    return tuple(sorted({whole, *(need for need in cluster.shape[S_MATTERS].tolist() if need < whole)}))
+
+
+def _index(cluster: Cluster, needs: tuple[int, ...]) -> dict[str, Any]:
+    """The index of guards, empty as the cluster is. Where a run does not use it, it takes no room."""
+    nodes, gpus = (cluster.node.shape[1], cluster.gpu.shape[1]) if needs else (0, 0)
+    guard = np.zeros((max(len(needs), 1), nodes + 1), np.int32)
+    for d, need in enumerate(needs):
+        guard[d, nodes] = need
+        cluster.shape[S_NEED, cluster.shape[S_MATTERS] == need] = d
+    leaves = 1 << max(nodes - 1, 0).bit_length()
+    return {
+        "holder": np.zeros(gpus + 1, np.int32),
+        "guard": guard,
+        "guard_rank": np.zeros(guard.shape),
+        "guard_tie": np.full(guard.shape, -1, np.int64),
+        "pending": np.zeros((2 * len(guard), nodes + 1), np.int32),
+        "best": np.zeros((len(guard), 2 * leaves), np.int32),
+        "touched": np.zeros((4, max(nodes, int(cluster.pool[P_CAP].max(initial=0))) + 1), np.int32),
+    }
 
 
 def _job_columns(jobs: JobInput, twins: Twins) -> Jobs:

@@ -13,6 +13,7 @@ import numpy as np
 from fairlead.kernels.columns import I8, Table
 from fairlead.kernels.jit import compiled, inner
 from fairlead.kernels.rng import uniform
+from fairlead.kernels.slim import slim
 from fairlead.model.cells import CellsSpec
 from fairlead.policy.hived.algorithm import Hived
 from fairlead.policy.hived.gpus import free_gpu, take_gpu
@@ -124,10 +125,11 @@ def _give_back(t: Table, x: I8, root: int) -> None:
 
 @compiled
 def churn_tables(
-    t: Table, x: I8, roots: I8, physical: int, nodes: int, failing: int, seed: int, ops: int, counts: I8
+    tables: Table, lists: I8, roots: I8, physical: int, nodes: int, failing: int, seed: int, ops: int, counts: I8
 ) -> None:
     """`ops` random steps: a preassigned cell in use is given back, one that is not is asked for, whole or in part; where
     `failing` is not 0, one step in that many turns a node bad or healthy instead. Cells below `physical` are physical."""
+    t, x = slim(tables), slim(lists)
     for op in range(ops):
         draw = uniform(seed, op, 0, 0)
         if failing > 0 and nodes > 0 and draw * failing < 1.0:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from fairlead.kernels.bits import add, words
+from fairlead.kernels.bits import add_to, words
 from fairlead.kernels.columns import I8, Desk
 from fairlead.kernels.desk import empty_desk
 from fairlead.policy.hived.algorithm import Hived
@@ -381,7 +381,7 @@ class Layout:
                     lv = self.lv(chain, level)
                     x[x[lv + L_FREE] + position], t[self.number[cell], X_POS] = self.number[cell], position
                     opportunists = cell.used.get(OPPORTUNISTIC, 0)
-                    add(x, x[lv + L_SETS] + opportunists * x[lv + L_STRIDE], x[lv + L_COUNT], position)
+                    add_to(x, x[lv + L_SETS] + opportunists * x[lv + L_STRIDE], x[lv + L_COUNT], position)
                     x[lv + L_NFREE] = position + 1
         for at, nodes in self.views:
             size = int(x[at + V_SIZE])
@@ -390,7 +390,7 @@ class Layout:
             t[numbers, X_KEY], t[numbers, X_LABEL] = key, np.arange(1, len(numbers) + 1)
             t[numbers[1:], X_PREV], t[numbers[:-1], X_NEXT] = numbers[:-1], numbers[1:]
             x[x[at + V_HEADS] + key], x[x[at + V_TAILS] + key], x[at + V_HIGH] = numbers[0], numbers[-1], len(numbers)
-            add(x, x[at + V_SET], x[at + V_BUCKETS], key)
+            add_to(x, x[at + V_SET], x[at + V_BUCKETS], key)
             in_use = [self.number[node] for node in nodes if node.used]
             t[in_use, X_DIRTY] = 1
             x[x[at + V_DIRTY] : x[at + V_DIRTY] + len(in_use)], x[at + V_NDIRTY] = in_use, len(in_use)

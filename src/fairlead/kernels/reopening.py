@@ -1,0 +1,158 @@
+"""What more room on a node means for those who wait: which classes are worth another try."""
+
+from __future__ import annotations
+
+from fairlead.kernels.columns import (
+    BLOCKED_QUOTA,
+    C_BLOCKED,
+    C_LACKS,
+    C_LIST,
+    C_ROOT,
+    C_SHAPE,
+    G_ACTIVE,
+    G_READY,
+    J_KEY,
+    K_LEVEL,
+    K_ROW,
+    N_CAP,
+    N_FREE,
+    N_GPU0,
+    N_TYPE,
+    P_FREE,
+    P_TYPE,
+    R_GATED,
+    R_INDEXED,
+    R_OWNERS,
+    R_PREEMPTS,
+    S_GPUS,
+    S_MATTERS,
+    S_NEED,
+    S_PLAIN,
+    S_TYPE,
+    U_JOB,
+    U_NODE,
+    Cluster,
+    Jobs,
+    Log,
+    Queue,
+)
+from fairlead.kernels.guards import look_at, need_of, outranks_guard
+from fairlead.kernels.jit import hot, inner, int64
+from fairlead.kernels.lanes import key_now
+from fairlead.kernels.ranks import (
+    outranks_row,
+)
+
+
+@hot
+def bring_keys_up(c: Cluster, j: Jobs, q: Queue, n: int) -> None:
+    """Take the keys of the jobs on node n anew, once for all who are going to be compared with them."""
+    base, last = c.node[N_GPU0, n], -1
+    for g in range(base, base + c.node[N_CAP, n]):
+        owner = c.gpu[U_JOB, g]
+        if owner >= 0 and owner != last:
+            last = owner
+            key_now(q, int64(j.ints[K_ROW, owner]))
+
+
+@hot
+def outranked_space(c: Cluster, j: Jobs, q: Queue, n: int, i: int) -> int:
+    """GPUs of node n that are free or held by running jobs that job i outranks, by their keys as they were last taken."""
+    base = c.node[N_GPU0, n]
+    space, last, last_below = c.node[N_FREE, n], -1, False
+    level, mine = int64(j.ints[K_LEVEL, i]), j.floats[J_KEY, i]
+    for g in range(base, base + c.node[N_CAP, n]):
+        owner = c.gpu[U_JOB, g]
+        if owner < 0:
+            continue
+        if owner != last:
+            last = owner
+            last_below = outranks_row(q, level, mine, i, int64(j.ints[K_ROW, owner]))
+        if last_below:
+            space += 1
+    return space
+
+
+@hot
+def could_have(c: Cluster, q: Queue, j: Jobs, d: int, n: int, i: int) -> bool:
+    """Whether node n has the room of need d, or would have without jobs that job i outranks; by the index."""
+    if c.node[N_FREE, n] >= need_of(q, d):
+        return True
+    look_at(c, q, n)
+    return outranks_guard(q, int64(j.ints[K_LEVEL, i]), j.floats[J_KEY, i], i, d, n)
+
+
+@inner
+def reopen(c: Cluster, j: Jobs, q: Queue, n: int) -> None:
+    """Node n has more room: let those classes be tried again that this could help. Erring on the side of trying is safe."""
+    preempts = q.counter[R_PREEMPTS] != 0
+    fresh_keys = False
+    for a in range(q.counter[G_ACTIVE]):
+        k = q.classes[C_LIST, a]
+        if q.classes[C_BLOCKED, k] == 0:
+            continue
+        s = q.classes[C_SHAPE, k]
+        wanted = c.shape[S_TYPE, s]
+        if q.classes[C_BLOCKED, k] != BLOCKED_QUOTA and wanted >= 0 and wanted != c.node[N_TYPE, n]:
+            continue
+        if q.classes[C_BLOCKED, k] != BLOCKED_QUOTA and c.shape[S_PLAIN, s] != 0:
+            if q.counter[R_GATED] != 0:
+                if preempts:
+                    if q.counter[R_INDEXED] != 0:
+                        if not could_have(c, q, j, c.shape[S_NEED, s], n, q.classes[C_ROOT, k]):
+                            continue
+                        if q.classes[C_LACKS, k] > 0:
+                            if not could_have(c, q, j, q.guard.shape[0] - 1, n, q.classes[C_ROOT, k]):
+                                continue
+                            q.classes[C_LACKS, k] -= 1
+                            if q.classes[C_LACKS, k] > 0:
+                                continue
+                    elif q.counter[R_OWNERS] != 0:
+                        if not fresh_keys:
+                            bring_keys_up(c, j, q, n)
+                            fresh_keys = True
+                        space = outranked_space(c, j, q, n, q.classes[C_ROOT, k])
+                        if space < c.shape[S_MATTERS, s]:
+                            continue
+                        if q.classes[C_LACKS, k] > 0:
+                            if space < c.node[N_CAP, n]:
+                                continue
+                            q.classes[C_LACKS, k] -= 1
+                            if q.classes[C_LACKS, k] > 0:
+                                continue
+                elif c.node[N_FREE, n] < c.shape[S_MATTERS, s]:
+                    continue
+            elif not preempts:
+                free = 0
+                for pool in range(c.pool.shape[1]):
+                    if wanted < 0 or c.pool[P_TYPE, pool] == wanted:
+                        free += c.pool[P_FREE, pool]
+                if free < c.shape[S_GPUS, s]:
+                    continue
+        q.classes[C_BLOCKED, k] = 0
+        q.counter[G_READY] = 1
+
+
+@inner
+def reopen_all(q: Queue) -> None:
+    for a in range(q.counter[G_ACTIVE]):
+        q.classes[C_BLOCKED, q.classes[C_LIST, a]] = 0
+    if q.counter[G_ACTIVE] > 0:
+        q.counter[G_READY] = 1
+
+
+@inner
+def reopen_around(c: Cluster, j: Jobs, q: Queue, log: Log, s: int, at: int) -> None:
+    """Reopen for each node that holds some of the ids at log.gpu_ids[at:]."""
+    if q.counter[G_ACTIVE] == 0:
+        return
+    gpus = c.shape[S_GPUS, s]
+    if gpus == 0:
+        reopen(c, j, q, -1 - log.gpu_ids[at])
+        return
+    last = -1
+    for g in range(at, at + gpus):
+        n = c.gpu[U_NODE, log.gpu_ids[g]]
+        if n != last:
+            last = n
+            reopen(c, j, q, n)
