@@ -9,7 +9,6 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -118,10 +117,10 @@ class Connection:
 
     def check(self, response: httpx.Response) -> None:
         """Raise for anything but success; the response must have been read."""
-        date = response.headers.get("Date")
-        if date is not None:
+        now = response.headers.get("X-Fairlead-Now")
+        if now is not None:
             with suppress(ValueError):
-                self.now_s = parsedate_to_datetime(date).timestamp()
+                self.now_s = float(now)
         if response.is_success:
             return
         content = response.headers.get("Content-Type", "").partition(";")[0]

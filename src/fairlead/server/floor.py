@@ -363,7 +363,9 @@ class Floor:
         else:
             verdict = Verdict(State.FAILED, "exit-code", f"exit code {report.exit_code}; {report.message}".rstrip("; "))
         self.not_begun.discard((job.id, job.run))
-        self._finish(turn, job, verdict, report.exit_code, report.signal)
+        # its supervisor knows better than we when that was; the two clocks need not agree
+        ended_s = max(min(report.time_s, turn.now), job.begun_s or job.started_s or turn.now)
+        self._finish(turn, job, verdict, report.exit_code, report.signal, ended_s)
 
     def _failed_to_start(self, turn: Turn, job: Job, report: Report) -> None:
         """A run that was to go on with a suspended one's processes and can't is begun afresh, where the job allows that."""
@@ -414,11 +416,18 @@ class Floor:
     # -- going ----------------------------------------------------------------------------------------------------------------
 
     def _finish(
-        self, turn: Turn, job: Job, verdict: Verdict, exit_code: int | None = None, signum: int | None = None
+        self,
+        turn: Turn,
+        job: Job,
+        verdict: Verdict,
+        exit_code: int | None = None,
+        signum: int | None = None,
+        ended_s: float | None = None,
     ) -> None:
+        ended_s = turn.now if ended_s is None else ended_s
         if job.is_running:
             if job.begun_s is not None:
-                job.ran_s += turn.now - job.begun_s
+                job.ran_s += ended_s - job.begun_s
             if self.core.knows(job.id):
                 self.core.end(job.id, turn.now)
         else:
@@ -432,7 +441,7 @@ class Floor:
             state=verdict.state,
             reason=verdict.reason,
             message=verdict.message,
-            finished_s=turn.now,
+            finished_s=ended_s,
             exit_code=exit_code,
             signal=signum,
             ran_s=job.ran_s,

@@ -85,6 +85,11 @@ def refusal(reason: Reason, spec: JobSpec, tenant: str, floor: Floor) -> InputEr
         return InputError(what, column="resources.gpus", value=gpus, accepts=f"{there} or fewer")
     if reason == Reason.NO_SUCH_GPU_TYPE:
         kinds = sorted({node.gpu_type for node in cluster.nodes if node.gpu_type})
+        if not kinds:
+            what = "no node here says of what type its GPUs are"
+            return InputError(
+                what, column="resources.gpu_type", value=spec.gpu_type, accepts="a job that asks for no type"
+            )
         return unknown("GPU type", spec.gpu_type, kinds)
     if reason == Reason.OVER_QUOTA:
         quota = cluster.tenants[tenant].quota_gpus

@@ -93,6 +93,8 @@ def _take_up(floor: Floor, turn: Turn, job: Job, runs: dict[tuple[str, int], Fou
         job.present = job.run  # what was to be stopped is gone
         return [Report(ReportKind.ENDED, turn.now, job.id, job.run)]
     newest = mine[0]
+    if job.is_running and newest.run == job.run:
+        job.begun_s = job.started_s  # when exactly, nobody saw
     job.present = job.begun = newest.run
     job.kept = kept[0] if kept else 0
     if newest.running:
@@ -115,7 +117,6 @@ def _take_up(floor: Floor, turn: Turn, job: Job, runs: dict[tuple[str, int], Fou
 
 def _found_running(floor: Floor, turn: Turn, job: Job, run: int) -> None:
     if job.is_running and run == job.run:
-        job.begun_s = job.started_s  # when exactly, nobody saw
         floor.watch(job)
     else:  # nobody remembers which GPUs it was to leave: whoever starts anywhere waits for it
         everywhere = [Place(node.name, tuple(range(node.gpus))) for node in floor.spec.nodes]

@@ -399,6 +399,13 @@ class Scheduler:
 
     async def remove_tenant(self, name: str, by: str) -> None:
         def ask(turn: Turn) -> None:
+            alive = [job.id for job in self.jobs.values() if job.tenant == name]
+            if alive:
+                what = f"this tenant has {len(alive)} jobs that wait or run, which would be without a limit"
+                accepts = (
+                    f"a tenant without any; cancel {', '.join(alive[:5])}{' and others' if len(alive) > 5 else ''}"
+                )
+                raise InputError(what, value=name, accepts=accepts)
             if not self.store.standing.remove_tenant(name):
                 known = ", ".join(sorted(self.spec.tenants)) or "none is set"
                 raise InputError("no such tenant is set", value=name, accepts=known)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from pathlib import Path
 
+import pytest
 from tests.backends.harness import clean_up
 
+from fairlead.model.cluster import TenantSpec
+from fairlead.model.errors import InputError
 from fairlead.model.job import Dependency
 
 from .world import work, world
@@ -133,3 +137,38 @@ def test_after_a_reboot_jobs_that_may_be_requeued_are(path: Path) -> None:
     for file in path.rglob("state.json"):  # and what is left was written before it
         file.write_text(re.sub(r'"boot_id": ?"[^"]+"', '"boot_id":"another"', file.read_text()))
     asyncio.run(after(ids))
+
+
+def test_a_job_that_ended_while_nobody_looked_has_its_own_end_and_length(path: Path) -> None:
+    async def before() -> str:
+        async with world(path) as here:
+            job = await here.submit(*work(0.5))
+            await here.until(lambda: "started" in here.kinds(job))
+            return job
+
+    async def after(job: str) -> None:
+        async with world(path) as here:
+            (row,) = await here.ended(job)
+            assert row.started_s is not None
+            assert row.finished_s is not None
+            assert 0.4 < row.ran_s < 1.5
+            assert row.finished_s - row.started_s < 1.5
+
+    job = asyncio.run(before())
+    time.sleep(2.0)  # it ends in the meantime
+    asyncio.run(after(job))
+
+
+def test_a_tenant_with_jobs_is_not_removed(path: Path) -> None:
+    async def scenario() -> None:
+        async with world(path, tenants=(TenantSpec("vision", quota_gpus=4),)) as here:
+            job = await here.submit(*work(60))
+            await here.state(job, "running")
+            with pytest.raises(InputError, match=f"1 jobs that wait or run.*cancel {job}"):
+                await here.scheduler.remove_tenant("vision", "root")
+            await here.scheduler.cancel(job, "ann")
+            await here.ended(job)
+            await here.scheduler.remove_tenant("vision", "root")
+            assert "vision" not in here.scheduler.spec.tenants
+
+    asyncio.run(scenario())

@@ -18,6 +18,10 @@ class Refused(Exception):
     """This order can't be carried out, whoever tries: a sentence."""
 
 
+#: what a login gives on Debian and its like
+LOGIN_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
+
+
 def plan(order: Order, machine: Machine, settings: LocalSettings) -> Doc:
     """What goes into order.json. Raises Refused."""
     _check(order, machine)
@@ -118,6 +122,9 @@ def _environment(order: Order, user: Doc | None, settings: LocalSettings) -> dic
     env = {name: os.environ[name] for name in settings.pass_env if name in os.environ}
     env.setdefault("PATH", os.defpath)
     if user:
+        # where its own programs are, not the scheduler's; a job that wants more says so in its env
+        env["PATH"] = LOGIN_PATH
+        env.pop("LD_LIBRARY_PATH", None)
         env |= {"HOME": user["home"], "USER": user["name"], "LOGNAME": user["name"], "SHELL": user["shell"]}
     env |= order.env
     env |= {"FAIRLEAD_JOB_ID": order.job, "FAIRLEAD_RUN": str(order.run)}

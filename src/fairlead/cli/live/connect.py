@@ -50,10 +50,10 @@ class Reach:
 def _url(config: Config) -> str:
     """One that runs here may listen on another port than the usual one: it has left a note."""
     if not {"server", "bind", "port"} & config.sources.keys():
-        from fairlead.cli.live.pid_file import running
+        from fairlead.cli.live.pid_file import last
 
-        found = running(config.state_dir)
-        if found is not None:
+        found = last(config.state_dir)
+        if found is not None:  # one that was killed is missed where it was, not somewhere else
             return found.url
     return config.server_url
 

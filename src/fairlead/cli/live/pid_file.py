@@ -23,6 +23,11 @@ class Running:
     url: str
 
 
+def last(state_dir: Path) -> Running | None:
+    """The scheduler that runs here, or the one that was killed last. One that was stopped has taken its note away."""
+    return _read(state_dir / NAME)
+
+
 def running(state_dir: Path) -> Running | None:
     """None: none runs, or what was left behind by one that was killed."""
     from fairlead.backends.local.procs import is_alive

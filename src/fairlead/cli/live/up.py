@@ -156,7 +156,10 @@ def _told(ready: Ready, config: Config) -> str:
             ("state", str(config.state_dir)),
             ("token", f"{config.token_path}{' (made now)' if ready.token_made else ''}"),
             ("jobs", f"{counts(found)}: taken up where they were" if found else ""),
-            ("next", "fairlead submit --gpus 1 -- python train.py   (in another terminal; Ctrl-C here ends)"),
+            (
+                "next",
+                f"fairlead submit --gpus {min(scheduler.spec.gpus, 1)} -- python train.py   (in another terminal; Ctrl-C here ends)",
+            ),
         ]
     )
 

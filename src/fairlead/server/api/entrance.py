@@ -9,7 +9,7 @@ import asyncio
 import logging
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import Any
 
@@ -44,7 +44,7 @@ class Entrance:
             await self._app(scope, receive, send)
             return
         scope = {**scope}  # the server keeps its own: what it knows of HEAD is not to change
-        answer = _Answer(scope, send)
+        answer = _Answer(scope, send, self._desk.scheduler.now)
         try:
             await self._pass(scope, receive, answer)
         except _Enough:
@@ -120,7 +120,8 @@ class Entrance:
 class _Answer:
     """`send` for the application: what every answer carries, and what is to be known of it afterwards."""
 
-    def __init__(self, scope: Scope, send: Send) -> None:
+    def __init__(self, scope: Scope, send: Send, now: Callable[[], float]) -> None:
+        self._now = now
         given = header(scope, b"x-request-id") or ""
         self.id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
         self.began = perf_counter()
@@ -137,6 +138,7 @@ class _Answer:
             message["headers"] = [
                 *message["headers"],
                 (b"x-request-id", self.id.encode()),
+                (b"x-fairlead-now", b"%.3f" % self._now()),
                 (b"x-content-type-options", b"nosniff"),
                 (b"cache-control", b"no-store"),
             ]
