@@ -168,8 +168,7 @@ RUN_INTS = 16
 
 X_ORDER = 0  #: place in its lane: key less drift times now
 X_KEY = 1  #: its key when it was last looked at
-X_RANK = 2  #: guards.py: what its rank was taken to be when its node was looked at
-RUN_FLOATS = 4  #: a row is never on two cache lines
+RUN_FLOATS = 2
 
 UNTOUCHABLE = -(1 << 31)
 
@@ -262,11 +261,8 @@ R_USE = COUNTERS + 30  #: and where the GPU utilisation is
 R_LIVE = COUNTERS + 31  #: ends are reported from outside, not foreseen, and there is no last job
 R_FIXED = COUNTERS + 32  #: some job may not be preempted
 R_REACH = COUNTERS + 33  #: how many levels out the placer lets a job be spread, as in S_WITHIN
-R_INDEXED = COUNTERS + 34  #: 0, ONE_LANE or TICKS: see guards.py
+R_INDEXED = COUNTERS + 34  #: 1: the index of guards.py is kept instead of lanes
 RULES = COUNTERS + 35
-
-#: why running jobs keep their order
-ONE_LANE, TICKS = 1, 2
 
 # -- rule floats -------------------------------------------------------------------------------------------------------------
 Q_QUANTUM = 0  #: 0: none
@@ -324,7 +320,7 @@ class Queue(NamedTuple):
     run_floats: F8  #: [row, X_*]
     holder: I4  #: where R_INDEXED, for each GPU: the row of who holds it, + 1
     guard: I4  #: [need, node]: the row of its guard, + 1; behind the nodes, how many GPUs the need is
-    guard_rank: F8  #: [need, node]: the rank of its guard: X_RANK, and below this level and job
+    guard_rank: F8  #: [need, node]: the rank of its guard: X_ORDER, and below this level and job
     guard_tie: I8
     pending: I4  #: [2 * need]: nodes whose matches are to be played again, and behind them how many; [2 * need + 1]: whether it is one
     best: I4  #: [need, vertex]: the node with the worst guard below it, + 1; 1 is the root

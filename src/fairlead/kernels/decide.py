@@ -21,7 +21,6 @@ from fairlead.kernels.columns import (
     G_PASSES,
     G_READY,
     G_ROWS,
-    G_ROWS_USED,
     G_SPARED,
     G_VICTIMS,
     J_KEY,
@@ -35,15 +34,12 @@ from fairlead.kernels.columns import (
     R_DEMANDS,
     R_EASY,
     R_GROUPED,
-    R_INDEXED,
     R_PREEMPTS,
     R_RATES,
     R_RESHAPES,
     R_SHARES,
     R_STRICT,
     T_GROUP,
-    X_JOB,
-    X_LANE,
     Cluster,
     Jobs,
     Log,
@@ -51,7 +47,6 @@ from fairlead.kernels.columns import (
     Queue,
 )
 from fairlead.kernels.displace import displace, put_back
-from fairlead.kernels.guards import touch_all
 from fairlead.kernels.heaps import heap_push, list_heap, unlink
 from fairlead.kernels.jit import hot, inner, int64
 from fairlead.kernels.lanes import empty_lane, enter_lane
@@ -153,16 +148,6 @@ def refresh_running(c: Cluster, j: Jobs, q: Queue, as_of: float, f: Plug) -> Non
 @inner
 def tick_lanes(c: Cluster, j: Jobs, q: Queue, tick: float, f: Plug) -> None:
     """Jobs that have begun to make progress since the last tick join the lane of those whose keys change as fast."""
-    if q.counter[R_INDEXED] != 0:
-        for r in range(q.counter[G_ROWS_USED]):
-            lane = int64(q.run_ints[r, X_LANE])
-            if lane >= 0 and q.limit[LIMITS + lane] == 0.0:
-                i = int64(q.run_ints[r, X_JOB])
-                if j.floats[J_SINCE, i] <= tick:
-                    rerank(c, j, q, i, tick, f)
-                    enter_lane(q, j, i, tick, f.drift(job_row(c, j, q, i, tick), tick, f.p))
-        touch_all(c, q)
-        return
     lane = 0
     while lane < q.counter[G_LANES] and q.limit[LIMITS + lane] != 0.0:
         lane += 1

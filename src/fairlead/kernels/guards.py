@@ -6,8 +6,9 @@ tells the worst guard of all. A change on a node is noted, and its guards are lo
 need are played again when somebody asks for that need.
 
 Kept where free counts decide for every shape, every GPU's owner is known, and running jobs keep their order among each other
-(R_INDEXED): ONE_LANE, because all their keys change at one speed, or TICKS, because ranks are those of the last tick. The lanes
-of running jobs are not kept then. As soon as one lane is not enough, lanes take over for the rest of the run.
+because all their keys change at one speed (R_INDEXED). The lanes of running jobs are not kept then. As soon as one lane is not
+enough, lanes take over for the rest of the run. Where ranks change at ticks, every node would have to be looked at again at
+each: that was slower than lanes.
 """
 
 from __future__ import annotations
@@ -19,8 +20,6 @@ from fairlead.kernels.columns import (
     N_CAP,
     N_FREE,
     N_GPU0,
-    ONE_LANE,
-    R_INDEXED,
     U_NODE,
     X_ALLOC,
     X_GPUS,
@@ -29,7 +28,6 @@ from fairlead.kernels.columns import (
     X_NODE,
     X_ORDER,
     X_PASS,
-    X_RANK,
     Cluster,
     Log,
     Queue,
@@ -67,20 +65,13 @@ def touch_row(c: Cluster, q: Queue, log: Log, r: int) -> None:
         touch(q, c.gpu[U_NODE, log.gpu_ids[g]])
 
 
-@inner
-def touch_all(c: Cluster, q: Queue) -> None:
-    """All ranks have changed."""
-    for n in range(c.node.shape[1]):
-        touch(q, n)
-
-
 @hot
 def worse(q: Queue, a: int, b: int) -> bool:
-    """Whether row a has the worse rank of two, as of when their nodes were looked at."""
+    """Whether row a has the worse rank of two."""
     la, lb = int64(q.run_ints[a, X_LEVEL]), int64(q.run_ints[b, X_LEVEL])
     if la != lb:
         return la > lb
-    x, y = q.run_floats[a, X_RANK], q.run_floats[b, X_RANK]
+    x, y = q.run_floats[a, X_ORDER], q.run_floats[b, X_ORDER]
     return x > y or (x == y and q.run_ints[a, X_JOB] > q.run_ints[b, X_JOB])
 
 
@@ -102,8 +93,6 @@ def _sort_jobs(c: Cluster, q: Queue, n: int) -> int:
             while at < rows and q.touched[ROWS, at] != r:
                 at += 1
             if at == rows:
-                rank = q.run_floats[r, X_ORDER] if q.counter[R_INDEXED] == ONE_LANE else key_now(q, r)
-                q.run_floats[r, X_RANK] = rank
                 while at > 0 and worse(q, r, int64(q.touched[ROWS, at - 1])):
                     q.touched[ROWS, at] = q.touched[ROWS, at - 1]
                     q.touched[COUNTS, at] = q.touched[COUNTS, at - 1]
@@ -121,7 +110,7 @@ def _set_guard(q: Queue, d: int, n: int, r: int) -> None:
     """Row r, or none (-1), is the guard of node n for need d."""
     tie, rank = int64(-1), 0.0
     if r >= 0:
-        tie, rank = (int64(q.run_ints[r, X_LEVEL]) << LEVEL) | int64(q.run_ints[r, X_JOB]), q.run_floats[r, X_RANK]
+        tie, rank = (int64(q.run_ints[r, X_LEVEL]) << LEVEL) | int64(q.run_ints[r, X_JOB]), q.run_floats[r, X_ORDER]
     q.guard[d, n] = r + 1
     if q.guard_tie[d, n] == tie and q.guard_rank[d, n] == rank:
         return

@@ -22,7 +22,6 @@ from fairlead.kernels.columns import (
     L_HEAD,
     LIMITS,
     NEVER,
-    ONE_LANE,
     Q_RANKS_AT,
     R_FIXED,
     R_INDEXED,
@@ -204,7 +203,7 @@ def enter_lane(q: Queue, j: Jobs, i: int, now: float, drift: float) -> None:
         q.run_floats[r, X_ORDER] = -NEVER
     if q.counter[R_INDEXED] != 0:
         q.run_ints[r, X_LANE] = lane
-        if q.counter[R_INDEXED] == ONE_LANE and lane > 0:
+        if lane > 0:
             leave_index(q)
     else:
         join_lane(q, r, lane)

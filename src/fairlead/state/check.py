@@ -84,7 +84,6 @@ from fairlead.kernels.columns import (
     X_JOB,
     X_LEVEL,
     X_ORDER,
-    X_RANK,
 )
 from fairlead.kernels.events import END
 from fairlead.kernels.guards import NOTED, STALE
@@ -321,7 +320,7 @@ def _index(state: State, running: list[int]) -> Iterator[str]:
         gpus = range(int(c.node[N_GPU0, n]), int(c.node[N_GPU0, n] + c.node[N_CAP, n]))
         held = Counter(holder[gpu] for gpu in gpus if gpu in holder)
         room, guards = int(c.node[N_FREE, n]), [0] * len(q.guard)
-        for row in sorted(held, key=lambda row: _rank_of_row(state, row), reverse=True):
+        for row in sorted(held, key=lambda row: _order(state, row), reverse=True):
             room += held[row]
             guards = [g or (row + 1 if need <= room else 0) for g, need in zip(guards, q.guard[:, nodes].tolist())]
         if guards != q.guard[:, n].tolist():
@@ -330,15 +329,10 @@ def _index(state: State, running: list[int]) -> Iterator[str]:
         return
     for d in np.flatnonzero(q.pending[::2, nodes] == 0).tolist():
         rows = [int(g) - 1 for g in q.guard[d, :nodes] if g]
-        worst = max(rows, key=lambda row: _rank_of_row(state, row), default=-1)
+        worst = max(rows, key=lambda row: _order(state, row), default=-1)
         said = int(q.best[d, 1]) - 1
         if (int(q.guard[d, said]) - 1 if said >= 0 else -1) != worst:
             yield f"row {worst} is the worst guard of need {d}, and node {said} is said to have it"
-
-
-def _rank_of_row(state: State, row: int) -> tuple[int, float, int]:
-    q = state.queue
-    return int(q.run_ints[row, X_LEVEL]), float(q.run_floats[row, X_RANK]), int(q.run_ints[row, X_JOB])
 
 
 def _order(state: State, row: int) -> tuple[int, float, int]:

@@ -40,7 +40,6 @@ from fairlead.kernels.columns import (
     LIMITS,
     N_ROOM,
     NEVER,
-    ONE_LANE,
     P_CAP,
     Q_CHECKPOINT,
     Q_FAILURES,
@@ -101,7 +100,6 @@ from fairlead.kernels.columns import (
     T_QUOTA,
     T_WEIGHT,
     TENANT_COLUMNS,
-    TICKS,
     U_SEATS,
     WHOLE,
     Cluster,
@@ -238,8 +236,8 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     rule[R_FIXED], rule[R_REACH] = bool(layout.class_fixed.any()), traits.reach
     needs = _needs(cluster) if rule[R_OWNERS] and traits.preempts and not quotas and not traits.queues else ()
     ticks = traits.quantum > 0 and not traits.timers
-    if len(needs) and not rule[R_FIXED] and (traits.changes == 0 or (drifts and traits.changes == 1)):
-        rule[R_INDEXED] = TICKS if ticks and traits.changes else ONE_LANE
+    if len(needs) and not rule[R_FIXED] and (traits.changes == 0 or (drifts and traits.changes == 1 and not ticks)):
+        rule[R_INDEXED] = 1
     index = _index(cluster, needs if rule[R_INDEXED] else ())
     lanes = layout.shape.shape[1] + 2
     limit = np.zeros(LIMITS + lanes)
