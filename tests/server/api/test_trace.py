@@ -35,7 +35,7 @@ def test_what_ran_is_a_trace_and_what_never_ran_is_counted(sqlite_store: Store) 
         store,
         submission("a", 100.0, gpus=2, gpu_type="H200", priority=3, estimate_s=60.0, user="ann"),
         submission("b", 160.5, gpus=1, gpu_share_milli=500, tenant="speech", user="bob"),
-        submission("c", 170.0, gpus=4, num_nodes=2, cpu_milli=2000, array=(0, 1)),
+        submission("c", 170.0, gpus=4, num_nodes=2, cpu_milli=2000, array=(0, 1), preemptible=False, topology="rack"),
         submission("never", 180.0),
         submission("still", 190.0),
     )
@@ -58,6 +58,9 @@ def test_what_ran_is_a_trace_and_what_never_ran_is_counted(sqlite_store: Store) 
     assert [float(row["gpu_share"]) for row in found] == [1, 0.5, 1, 1, 1]
     assert [float(row["cpus"]) for row in found] == [0, 0, 4, 4, 0]
     assert [float(row["estimate_s"]) for row in found] == [60.0, 7.0, 1.0, 1.0, 35.0]
+    assert [row["num_nodes"] for row in found] == ["0", "0", "2", "2", "0"]
+    assert [row["preemptible"] for row in found] == ["true", "true", "false", "false", "true"]
+    assert [row["topology"] for row in found] == ["", "", "rack", "rack", ""]
     assert {row["user"] for row in found} == {"ann", "bob"}
     part = trace_rows(store, 160.0, 175.0, 240.0)
     assert [row["job_id"] for row in rows(part.csv)] == ["2", "3_0", "3_1"]
