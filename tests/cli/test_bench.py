@@ -65,7 +65,8 @@ def test_a_case_that_is_not_there_is_wrong_usage() -> None:
 
 
 def test_the_cases_are_those_that_are_promised() -> None:
-    assert list(CASES) == ["speed", "jobs", "nodes", "queue", "hived", "gandiva", "memory", "start", "compile"]
+    plain = ["speed", "jobs", "nodes", "queue", "hived", "gandiva", "memory", "start", "compile"]
+    assert list(CASES) == [*plain, "live", "live-memory"]
     assert CELLS_BAR == 0.01
     assert GANDIVA_BAR == 0.002
     assert POLICIES == {"fifo-backfill": 0.5, "sjf": 0.5, "srtf": 0.1, "las": 0.1, "tiresias": 0.1}

@@ -327,7 +327,7 @@ class Floor:
         job.kept = 0
         turn.batch.record(str(report.kind), turn.now, job.seq, job.run, method=str(report.method or ""))
         if job.is_running and job.begun_s is None:
-            job.begun_s = turn.now
+            job.begun_s = _between(job.started_s, report.time_s, turn.now)
             self.watch(job)
         if self.handover.is_leaving(job.id, job.run):  # it could not be suspended before it was there
             turn.effects.append(Suspend(job.id, job.run))
@@ -363,8 +363,7 @@ class Floor:
         else:
             verdict = Verdict(State.FAILED, "exit-code", f"exit code {report.exit_code}; {report.message}".rstrip("; "))
         self.not_begun.discard((job.id, job.run))
-        # its supervisor knows better than we when that was; the two clocks need not agree
-        ended_s = max(min(report.time_s, turn.now), job.begun_s or job.started_s or turn.now)
+        ended_s = _between(job.begun_s or job.started_s, report.time_s, turn.now)
         self._finish(turn, job, verdict, report.exit_code, report.signal, ended_s)
 
     def _failed_to_start(self, turn: Turn, job: Job, report: Report) -> None:
@@ -467,6 +466,11 @@ class Floor:
             self._never(turn, waiting, ended.id)
         elif not waiting.waits_for:
             self._let_in(turn, waiting)
+
+
+def _between(first_s: float | None, told_s: float, now_s: float) -> float:
+    """A supervisor knows better than we when something was, but its clock need not agree with ours."""
+    return now_s if first_s is None else max(first_s, min(told_s, now_s))
 
 
 def _signal(number: int) -> str:

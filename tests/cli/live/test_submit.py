@@ -127,7 +127,7 @@ MISTAKES = [
     (("submit", "--time-limit", "soon", "--", "true"), "--time-limit: this is no duration; got 'soon'"),
     (("submit", "--gpus", "9", "--", "true"), "resources.gpus: the job asks for more GPUs than the cluster has; got 9"),
     (("submit", "--tenant", "nobody", "--", "true"), "no tenant is called 'nobody'"),
-    (("submit", "--gpu-type", "H2000", "--", "true"), "no GPU type is called 'H2000'"),
+    (("submit", "--gpu-type", "H2000", "--", "true"), "no node here says of what type its GPUs are; got 'H2000'"),
     (("submit", "--depends-on", "99999", "--", "true"), "99999"),
     (("submit", "--nmae", "x", "--", "true"), "--name"),
 ]

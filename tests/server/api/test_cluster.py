@@ -72,6 +72,10 @@ def test_tenants_are_added_changed_and_removed(live: Service, running: str) -> N
     assert (row["weight"], row["gpus_used"], row["jobs"]["running"]) == (2.5, 3.0, 1)
     over = live.ask("ann", "POST", "/v1/jobs", json={"run": "true", "resources": {"gpus": 7}})
     assert (over.status_code, over.json()["accepts"][:10]) == (422, "6 or fewer")
+    held = live.ask("ada", "DELETE", "/v1/tenants/vision")
+    assert (held.status_code, f"cancel {running}" in held.json()["accepts"]) == (422, True)
+    live.ask("ann", "POST", f"/v1/jobs/{running}/cancel")
+    live.until("ann", running, "cancelled")
     assert live.ask("ada", "DELETE", "/v1/tenants/vision").status_code == 204
     again = live.ask("ada", "DELETE", "/v1/tenants/vision")
     assert (again.status_code, again.json()["field"]) == (404, "name")

@@ -85,7 +85,9 @@ def test_an_export_through_the_api_replays(live: Service, tmp_path: Path) -> Non
     ids.append(live.submit(run="true", array="0-1"))
     for job in (*ids[:2], f"{ids[2]}_0", f"{ids[2]}_1"):
         live.until("ann", job, "done")
-    never = live.submit(depends_on=[live.submit()])
+    runs = live.submit()
+    live.until("ann", runs, "running")
+    never = live.submit(depends_on=[runs])
     answer = live.ask("ada", "GET", "/v1/trace")
     assert (answer.headers["content-type"], answer.headers["x-fairlead-left-out"]) == ("text/csv; charset=utf-8", "1")
     found = {row["job_id"]: row for row in rows(answer.text)}
