@@ -60,12 +60,13 @@ def _live(client: Client, workload: Trace) -> list[str]:
     """Submit each at its time and watch until all have ended; their ids."""
     from rich.live import Live
 
+    documents = [_document(workload, i) for i in range(len(workload))]
     ids: list[str] = []
     began_s = time.perf_counter()
     with Live(console=console(), refresh_per_second=8, transient=not sys.stdout.isatty()) as live:
         while True:
             while len(ids) < len(workload) and time.perf_counter() - began_s >= workload.submit_s[len(ids)]:
-                ids.append(client.submit(_document(workload, len(ids))).id)
+                ids.append(client.submit(documents[len(ids)]).id)
             jobs = [job for job in client.all_jobs(sort="submitted", descending=False) if job.name != "warm-up"]
             live.update(_now(jobs))
             if len(ids) == len(workload) and all(job.ended for job in jobs):
