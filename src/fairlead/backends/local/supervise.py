@@ -81,6 +81,7 @@ class Supervisor:
             if self.unsaved:
                 raise StartError("its state can't be written down")
             self._open_log()
+            began_s = time.time()  # before its first process, or a short job would seem shorter than it was
             self.gang.start()
         except (StartError, OSError) as error:
             self.note = str(error)
@@ -89,7 +90,8 @@ class Supervisor:
             self._reap()
         else:
             self._pump_output()
-            self._say(RUNNING, ranks=[[rank.pid, rank.ticks] for rank in self.gang.ranks], note=self.memory.describe())
+            ranks = [[rank.pid, rank.ticks] for rank in self.gang.ranks]
+            self._say(RUNNING, time_s=began_s, ranks=ranks, note=self.memory.describe())
             self._reap()
         while not self.is_over:
             self._turn()
