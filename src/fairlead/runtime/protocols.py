@@ -3,6 +3,9 @@
 The simulator needs neither, since its clock is the next event. Live, the same core runs on a wall clock, and an executor
 starts programs: here, through Slurm, through Ray. An executor decides nothing. It is told what to do in orders, and tells
 what became of them in reports; what it was told and what it reported is in the journal before anything is done about it.
+
+An engine may have jobs of its own, which people gave to it and not to us. An executor reports those that it is to have ordered and
+placed as arrivals; a watcher only looks at all of them, and can do nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from fairlead.model.cluster import ClusterSpec
+from fairlead.model.job import JobSpec
 
 
 class Clock(Protocol):
@@ -74,6 +78,9 @@ class Order:
     checkpoint_signal: str = ""  #: "SIGUSR1": it writes a checkpoint and exits by itself; "": it does not know how
     resumes: bool = False  #: it goes on from a suspension, where the method allows that
     per_gpu: bool = False  #: a process per GPU rather than one per place
+    foreign: str = (
+        ""  #: it is the engine's own job of this name (`Arrival.foreign`): that is released, and no command started
+    )
 
 
 class ReportKind(StrEnum):
@@ -85,6 +92,19 @@ class ReportKind(StrEnum):
     LOST = "lost"  #: nobody knows what became of it
     NODE_DOWN = "node-down"
     NODE_UP = "node-up"
+    APPEARED = "appeared"  #: somebody gave a job to the engine itself: `arrival`
+    WITHDRAWN = "withdrawn"  #: and took it back before it was released: `foreign`
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A job that somebody gave to the engine, into what is handed to us. It waits there until an order names it."""
+
+    foreign: str  #: the engine's name for it, unique for ever
+    spec: JobSpec  #: what it asks for; `run` is only shown
+    user: str
+    tenant: str  #: "": the user's own
+    submit_s: float  #: in seconds since 1970
 
 
 @dataclass(frozen=True)
@@ -99,6 +119,8 @@ class Report:
     message: str = ""
     node: str = ""
     retry: bool = False  #: FAILED_TO_START for no fault of the job's: it may work later
+    foreign: str = ""
+    arrival: Arrival | None = None
 
 
 @dataclass(frozen=True)
@@ -143,6 +165,11 @@ class Executor(Protocol):
         """Its end is in the journal: what was kept for adoption may go. Logs stay."""
         ...
 
+    async def decline(self, foreign: str, why: str, *, cancel: bool) -> None:
+        """The engine's own job of this name will not be released. Where somebody cancelled it here it is cancelled there too;
+        where it was refused it stays as it is, with the reason beside it where its owner looks."""
+        ...
+
     def reports(self) -> AsyncIterator[Report]:
         """What happens, as it happens, from now on."""
         ...
@@ -150,3 +177,49 @@ class Executor(Protocol):
     async def close(self) -> None:
         """Let go of everything without stopping anything: running jobs run on and can be adopted."""
         ...
+
+
+class Phase(StrEnum):
+    """Of an engine's own job."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """A job of an engine as it is at present, whoever started it."""
+
+    job: Arrival
+    phase: Phase
+    start_s: float | None = None  #: of its present or last run, in seconds since 1970
+    end_s: float | None = None
+    gpus: tuple[tuple[str, int], ...] = ()  #: by node, how many it holds (or held)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """An engine at one moment."""
+
+    time_s: float
+    jobs: tuple[Sighting, ...]  #: all that wait and run, and those that ended since the look before
+    down: Mapping[str, str] = field(default_factory=dict)  #: nodes that take no jobs, and why
+
+
+class Watcher(Protocol):
+    """Looks and never touches: what shadow mode goes by."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the engine's executor could do."""
+        ...
+
+    async def inventory(self) -> ClusterSpec: ...
+
+    async def look(self) -> Scene: ...
+
+    async def close(self) -> None: ...

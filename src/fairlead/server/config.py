@@ -72,13 +72,17 @@ def _some(text: str) -> str:
     return text.strip()
 
 
+def _one_of(*words: str) -> Reading:
+    return Reading({word: word for word in words}.__getitem__, f"{', '.join(words[:-1])} or {words[-1]}")
+
+
 TEXT = Reading(_some, "text")
 PATH = Reading(_path, "a path")
 FLAG = Reading(_flag, "true or false")
 DURATION = Reading(parse_duration, DURATION_FORM)
 BYTES = Reading(_bytes, SIZE_FORM)
 RATE = Reading(_rate, "a number above 0")
-RUN_AS = Reading({"submitter": "submitter", "self": "self"}.__getitem__, "submitter or self")
+RUN_AS = _one_of("submitter", "self")
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,12 @@ class Config:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     allow_public: bool = False
+    engine: str = "local"
+    partition: str = ""
+    slurm_mode: str = "jobs"
+    address: str = "auto"
+    poll: float = 2.0
+    shadow: bool = False
     cluster: str | None = None
     gpus: int | None = None
     nodes: int = 1
@@ -158,6 +168,12 @@ _TABLE: Mapping[str, tuple[Reading, str]] = {
     "tls_cert": (PATH, "a certificate in PEM, to listen with TLS"),
     "tls_key": (PATH, "its key"),
     "allow_public": (FLAG, "listen beyond this machine without TLS"),
+    "engine": (_one_of("local", "slurm", "ray"), "who carries decisions out: local, slurm or ray"),
+    "partition": (TEXT, "slurm: the partition that is handed to fairlead"),
+    "slurm_mode": (_one_of("jobs", "pilot"), "slurm: a Slurm job for each run, or steps of allocations held for good"),
+    "address": (TEXT, "ray: the cluster's address, HOST:PORT"),
+    "poll": (DURATION, "how often an engine is asked how things stand"),
+    "shadow": (FLAG, "watch the engine, record what would be decided, and touch nothing"),
     "cluster": (TEXT, "what there is to schedule: a shape or a cluster file; what is found, if not"),
     "gpus": (_count(0), "declare so many virtual GPUs here instead of looking for real ones"),
     "nodes": (_count(1, 10_000), "on so many virtual nodes, each with that many GPUs"),

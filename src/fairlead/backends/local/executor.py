@@ -182,6 +182,9 @@ class LocalExecutor:
             self._unlink(known)  # its supervisor may be about to hang up
             await self._in_thread(lambda: rundir.remove(known.dir.path))
 
+    async def decline(self, foreign: str, why: str, *, cancel: bool) -> None:
+        """Nobody gives jobs to this machine but through us."""
+
     async def close(self) -> None:
         for task in self._tasks:
             task.cancel()

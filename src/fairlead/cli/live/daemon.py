@@ -18,10 +18,11 @@ import uvicorn
 
 from fairlead.backends.local.executor import LocalExecutor
 from fairlead.backends.local.inventory import readings
-from fairlead.backends.local.settings import LocalSettings
 from fairlead.cli.live import pid_file
+from fairlead.cli.live.engines import open_executor
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
+from fairlead.runtime.protocols import Executor
 from fairlead.runtime.warm import warm_up
 from fairlead.server.api import create_app, end_streams
 from fairlead.server.auth import Tokens, ensure_local_token
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 #: how long requests under way may take once it is to stop
 _LAST_REQUESTS_S = 3
 _READ_GPUS_EVERY_S = 10.0
-_LOGS_KEPT = 3  #: older files of a job's output
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Ready:
 
     url: str
     scheduler: Scheduler
-    executor: LocalExecutor
+    executor: Executor
     token_made: bool
 
 
@@ -98,7 +98,7 @@ async def _put_together(config: Config, url: str, stack: AsyncExitStack) -> tupl
     """What the stack lets go of, it lets go of in the opposite order."""
     store = await asyncio.to_thread(Store, config.store_url)
     stack.callback(store.close)
-    executor = await LocalExecutor.open(local_settings(config))
+    executor = await open_executor(config)
     opened = AsyncExitStack()
     opened.push_async_callback(executor.close)
     async with opened:
@@ -139,9 +139,9 @@ def _own_name() -> str:
         return f"uid-{os.geteuid()}"
 
 
-async def _read_gpus(executor: LocalExecutor, metrics: Metrics) -> None:
-    """What the GPUs say of themselves, for /metrics. One that falls silent is no reason to stop."""
-    while executor.machine.cluster.gpus and not executor.machine.is_virtual:
+async def _read_gpus(executor: Executor, metrics: Metrics) -> None:
+    """What this machine's GPUs say of themselves, for /metrics. One that falls silent is no reason to stop."""
+    while isinstance(executor, LocalExecutor) and executor.machine.cluster.gpus and not executor.machine.is_virtual:
         try:
             found = await asyncio.to_thread(readings, executor.machine)
         except Exception as error:
@@ -182,38 +182,6 @@ def _uvicorn(config: Config, app: Any) -> uvicorn.Config:
         ssl_certfile=None if config.tls_cert is None else str(config.tls_cert),
         ssl_keyfile=None if config.tls_key is None else str(config.tls_key),
     )
-
-
-def local_settings(config: Config) -> LocalSettings:
-    gpus, nodes, gpu_type = config.gpus, config.nodes, ""
-    if config.cluster is not None and gpus is None:
-        gpus, nodes, gpu_type = _virtual(config)
-    return LocalSettings(
-        config.state_dir,
-        gpus=gpus,
-        nodes=nodes,
-        gpu_type=gpu_type,
-        log_limit_bytes=max(config.log_size // (_LOGS_KEPT + 1), 1024),
-        log_keep=_LOGS_KEPT,
-    )
-
-
-def _virtual(config: Config) -> tuple[int, int, str]:
-    """A cluster that is declared rather than found: its nodes are virtual ones of this machine, all alike."""
-    from fairlead.cli.inputs import read_cluster
-
-    assert config.cluster is not None
-    spec = read_cluster(config.cluster)
-    kinds = {(node.gpus, node.gpu_type) for node in spec.nodes}
-    if len(kinds) != 1:
-        raise InputError(
-            "virtual nodes of one machine are all alike",
-            file=config.sources.get("cluster"),
-            value=config.cluster,
-            accepts="nodes with as many GPUs each, of one type, such as 2x8",
-        )
-    ((gpus, gpu_type),) = kinds
-    return gpus, len(spec.nodes), gpu_type
 
 
 def cluster_of(config: Config, found: ClusterSpec) -> ClusterSpec:

@@ -33,6 +33,23 @@ def up(
     cluster: Annotated[
         str | None, typer.Option("--cluster", metavar="SPEC", help="Virtual nodes as a shape (2x8), or a cluster file.")
     ] = None,
+    engine: Annotated[
+        str | None, typer.Option("--engine", metavar="NAME", help="Who carries decisions out: local, slurm or ray.")
+    ] = None,
+    partition: Annotated[
+        str | None, typer.Option("--partition", metavar="NAME", help="slurm: the partition that is handed to fairlead.")
+    ] = None,
+    slurm_mode: Annotated[
+        str | None,
+        typer.Option("--slurm-mode", metavar="MODE", help="slurm: jobs, or pilot (steps of standing allocations)."),
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option("--address", metavar="HOST:PORT", help="ray: the cluster's address.")
+    ] = None,
+    shadow: Annotated[
+        bool | None,
+        typer.Option("--shadow", help="Only watch the engine and record what would be decided.", show_default=False),
+    ] = None,
     policy: Annotated[
         str | None,
         typer.Option(
@@ -68,10 +85,11 @@ def up(
 ) -> None:
     """Start the scheduler on this machine.
 
-    It uses the GPUs that are here, or declared virtual ones (--gpus 8). It runs until Ctrl-C or SIGTERM. Jobs run on without it, and are adopted when it is started again on the same state
+    It uses the GPUs that are here, declared virtual ones (--gpus 8), or those of a cluster that Slurm or Ray runs (--engine). It runs until Ctrl-C or SIGTERM. Jobs run on without it, and are adopted when it is started again on the same state
     directory. Every setting can also stand in a file or the environment: see docs/operate.md.
     """
     from fairlead.cli.live import pid_file
+    from fairlead.cli.live.engines import check_engine
     from fairlead.cli.live.listening import check_certificate, listen, url_of
     from fairlead.cli.work import announce_compiling, check_choices
     from fairlead.server.config import load_config, strange_variables
@@ -81,6 +99,11 @@ def up(
             "gpus": gpus,
             "nodes": nodes,
             "cluster": cluster,
+            "engine": engine,
+            "partition": partition,
+            "slurm_mode": slurm_mode,
+            "address": address,
+            "shadow": shadow,
             "policy": policy,
             "placer": placer,
             "port": port,
@@ -97,6 +120,7 @@ def up(
         say(f"note: {told}")
     config.check_bind()
     check_certificate(config)
+    check_engine(config)
     check_choices([(config.policy, config.placer)])
     found = pid_file.running(config.state_dir)
     if found is not None:
@@ -165,9 +189,13 @@ def _told(ready: Ready, config: Config) -> str:
 
 
 def _gpus(ready: Ready) -> str:
-    machine = ready.executor.machine
-    nodes, total = machine.cluster.nodes, machine.cluster.gpus
-    if machine.is_virtual:
+    from fairlead.backends.local.executor import LocalExecutor
+
+    spec = ready.scheduler.spec
+    nodes, total = spec.nodes, spec.gpus
+    if not isinstance(ready.executor, LocalExecutor):
+        return f"{total:,} on {len(nodes):,} node{'s' if len(nodes) != 1 else ''} of {ready.executor.name}"
+    if ready.executor.machine.is_virtual:
         return f"{total} virtual, on {len(nodes)} node{'s' if len(nodes) != 1 else ''}: jobs run here, without GPUs of their own"
     if not total:
         return "none was found: only jobs with --gpus 0 can run; `fairlead up --gpus 8` declares virtual ones"

@@ -1,0 +1,117 @@
+"""Who carries decisions out: this machine's own processes, or the engine that a cluster has already.
+
+An engine's module is imported when it is asked for: what it needs beyond fairlead is an extra.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from fairlead.backends.local.settings import LocalSettings
+from fairlead.model.errors import InputError
+
+if TYPE_CHECKING:
+    from fairlead.runtime.protocols import Executor, Watcher
+    from fairlead.server.config import Config
+
+_LOGS_KEPT = 3  #: older files of a job's output
+#: what a setting is of no use without
+_OF_ENGINE = {"partition": "slurm", "slurm_mode": "slurm", "address": "ray"}
+
+
+def check_engine(config: Config) -> None:
+    """InputError where settings of different engines are mixed, or shadow mode has nothing to watch."""
+    for key, engine in _OF_ENGINE.items():
+        if key in config.sources and config.engine != engine:
+            raise InputError(
+                f"this is for {engine} only, and the engine is {config.engine}",
+                file=config.sources[key],
+                value=getattr(config, key),
+                accepts=f"--engine {engine}, or to leave it out",
+            )
+    if config.engine == "local":
+        if config.shadow:
+            raise InputError(
+                "there is nothing to watch: this machine's processes are started by fairlead alone",
+                file=config.sources.get("shadow"),
+                accepts="--engine slurm or --engine ray",
+            )
+        return
+    for key in ("gpus", "nodes"):
+        if key in config.sources:
+            raise InputError(
+                f"{config.engine} says which GPUs there are; virtual ones are for a single machine",
+                file=config.sources[key],
+                value=getattr(config, key),
+                accepts="to leave it out",
+            )
+
+
+async def open_executor(config: Config) -> Executor:
+    if config.engine == "slurm":
+        from fairlead.backends.slurm import SlurmExecutor, SlurmSettings
+
+        return await SlurmExecutor.open(
+            SlurmSettings(config.state_dir, config.partition, mode=config.slurm_mode, poll_s=config.poll)
+        )
+    if config.engine == "ray":
+        _need("ray")
+        from fairlead.backends.ray import RayExecutor, RaySettings
+
+        return await RayExecutor.open(RaySettings(config.state_dir, config.address, poll_s=config.poll))
+    from fairlead.backends.local.executor import LocalExecutor
+
+    return await LocalExecutor.open(local_settings(config))
+
+
+async def open_watcher(config: Config) -> Watcher:
+    if config.engine == "slurm":
+        from fairlead.backends.slurm import SlurmSettings, SlurmWatcher
+
+        return await SlurmWatcher.open(SlurmSettings(config.state_dir, config.partition, poll_s=config.poll))
+    _need("ray")
+    from fairlead.backends.ray import RaySettings, RayWatcher
+
+    return await RayWatcher.open(RaySettings(config.state_dir, config.address, poll_s=config.poll))
+
+
+def _need(extra: str) -> None:
+    try:
+        importlib.import_module(extra)
+    except ImportError:
+        raise InputError(
+            f"the engine {extra!r} needs a package that is not here", accepts=f"pip install 'fairlead[{extra}]'"
+        ) from None
+
+
+def local_settings(config: Config) -> LocalSettings:
+    gpus, nodes, gpu_type = config.gpus, config.nodes, ""
+    if config.cluster is not None and gpus is None:
+        gpus, nodes, gpu_type = _virtual(config)
+    return LocalSettings(
+        config.state_dir,
+        gpus=gpus,
+        nodes=nodes,
+        gpu_type=gpu_type,
+        log_limit_bytes=max(config.log_size // (_LOGS_KEPT + 1), 1024),
+        log_keep=_LOGS_KEPT,
+    )
+
+
+def _virtual(config: Config) -> tuple[int, int, str]:
+    """A cluster that is declared rather than found: its nodes are virtual ones of this machine, all alike."""
+    from fairlead.cli.inputs import read_cluster
+
+    assert config.cluster is not None
+    spec = read_cluster(config.cluster)
+    kinds = {(node.gpus, node.gpu_type) for node in spec.nodes}
+    if len(kinds) != 1:
+        raise InputError(
+            "virtual nodes of one machine are all alike",
+            file=config.sources.get("cluster"),
+            value=config.cluster,
+            accepts="nodes with as many GPUs each, of one type, such as 2x8",
+        )
+    ((gpus, gpu_type),) = kinds
+    return gpus, len(spec.nodes), gpu_type
