@@ -165,6 +165,11 @@ class Executor(Protocol):
         """Its end is in the journal: what was kept for adoption may go. Logs stay."""
         ...
 
+    async def arrivals(self) -> Sequence[Arrival] | None:
+        """All of the engine's own jobs that wait for us now, those that ran and were suspended among them; later ones are
+        reported. None where it can't be asked."""
+        ...
+
     async def decline(self, foreign: str, why: str, *, cancel: bool) -> None:
         """The engine's own job of this name will not be released. Where somebody cancelled it here it is cancelled there too;
         where it was refused it stays as it is, with the reason beside it where its owner looks."""

@@ -21,13 +21,14 @@ from fairlead.model.suggest import unknown
 from fairlead.record.story import REFUSED
 from fairlead.runtime.live import Decision, LiveCore
 from fairlead.runtime.live_jobs import Status
-from fairlead.runtime.protocols import Report, ReportKind, Suspension
+from fairlead.runtime.protocols import Capabilities, Report, ReportKind, Suspension
+from fairlead.server.closed import Closed
 from fairlead.server.handover import Handover
 from fairlead.server.jobs import Job, State, Verdict
 from fairlead.server.metrics import Metrics
 from fairlead.server.places import PlaceMap
 from fairlead.server.store.rows import Waited
-from fairlead.server.turn import Forget, Start, Stop, Suspend, Turn
+from fairlead.server.turn import Decline, Forget, Start, Stop, Suspend, Turn
 
 #: suspended this way, a run's processes are still there
 KEEPS_PROCESSES = (Suspension.DRIVER, Suspension.STOP)
@@ -40,12 +41,20 @@ RETRY_S = 10.0
 
 class Floor:
     def __init__(
-        self, core: LiveCore, spec: ClusterSpec, logs: Path, unix_user: Callable[[str], str], metrics: Metrics
+        self,
+        core: LiveCore,
+        spec: ClusterSpec,
+        logs: Path,
+        unix_user: Callable[[str], str],
+        metrics: Metrics,
+        can: Capabilities,
+        closed: Closed,
     ) -> None:
-        self.core, self.spec, self.logs = core, spec, logs
+        self.core, self.spec, self.logs, self.can, self.closed = core, spec, logs, can, closed
         self.map = PlaceMap(spec)
         self.jobs: dict[str, Job] = {}  #: those that have not ended
         self.of_user: Counter[str] = Counter()
+        self.foreign: dict[str, Job] = {}  #: those that were submitted to the engine, by its name for them
         self.handover = Handover()
         self.not_begun: set[tuple[str, int]] = set()  #: decided, and the executor has not been told yet
         self._unix_user = unix_user
@@ -64,6 +73,8 @@ class Floor:
         self.jobs[job.id] = job
         self._by_seq[job.seq] = job
         self.of_user[job.user] += 1
+        if job.foreign:
+            self.foreign[job.foreign] = job
 
     def admit(self, turn: Turn, job: Job, others: Sequence[Waited] = ()) -> None:
         """A new job, or one that was blocked when the scheduler was stopped. It goes into the queue, unless it waits for
@@ -88,10 +99,10 @@ class Floor:
             job.state = State.WAITING
             turn.batch.record("admit", turn.now, job.seq)
             turn.batch.change(job.seq, state=State.WAITING)
-        self.core.submit(job.asks(), turn.now)
+        self.core.submit(job.asks(self.can), turn.now)
 
     def _never(self, turn: Turn, job: Job, because: str) -> None:
-        self._finish(
+        self._turn_down(
             turn, job, Verdict(State.CANCELLED, "dependency", f"job {because}, which it waits for, did not end well")
         )
 
@@ -136,11 +147,9 @@ class Floor:
         turn.batch.record("release", turn.now, job.seq, job.run, by=by)
         turn.batch.change(job.seq, state=job.state, reason="", message="")
 
-    def node(self, name: str) -> int:
-        number = self.map.node(name)
-        if number is None:
+    def check_node(self, name: str) -> None:
+        if self.map.node(name) is None:
             raise unknown("node", name, [node.name for node in self.spec.nodes])
-        return number
 
     def _stop(self, turn: Turn, job: Job, verdict: Verdict) -> None:
         """To its end: at once where no process is there, else when those have gone."""
@@ -150,7 +159,7 @@ class Floor:
             self._leave(turn, job)
             job.state = State.SUSPENDED
         if not job.present:
-            self._finish(turn, job, verdict)
+            self._turn_down(turn, job, verdict)
             return
         if not job.is_running:
             self.core.forget(job.id, turn.now)
@@ -197,7 +206,7 @@ class Floor:
             return
         if decision.kind == EventKind.REFUSE:
             reason = decision.reason.name.lower().replace("_", "-")
-            self._finish(turn, job, Verdict(State.REFUSED, reason, REFUSED[decision.reason]))
+            self._turn_down(turn, job, Verdict(State.REFUSED, reason, REFUSED[decision.reason]))
         elif decision.kind == EventKind.SUSPEND:
             if job.is_running:
                 self._suspend(turn, job, decision.reason.name.lower())
@@ -252,7 +261,7 @@ class Floor:
         try:
             order = job.order(str(self.log_path(job.id)), self._unix_user(job.user))
         except InputError as error:  # its user is gone from this machine
-            self._finish(turn, job, Verdict(State.FAILED, "could-not-start", str(error)))
+            self._turn_down(turn, job, Verdict(State.FAILED, "could-not-start", str(error)))
             return
         self.not_begun.add((job.id, job.run))
         turn.effects.append(Start(order, tuple(self.handover.in_the_way(job.id, job.places))))
@@ -283,6 +292,11 @@ class Floor:
         if report.kind in (ReportKind.NODE_DOWN, ReportKind.NODE_UP):
             self._node_reported(turn, report)
             return
+        if report.kind == ReportKind.WITHDRAWN:
+            withdrawn = self.foreign.get(report.foreign)
+            if withdrawn is not None and not withdrawn.present:
+                self._finish(turn, withdrawn, Verdict(State.CANCELLED, "withdrawn", report.message))
+            return
         if report.kind in _GONE:
             self.handover.left(report.job, report.run)
         job = self.jobs.get(report.job)
@@ -308,13 +322,12 @@ class Floor:
             self._lost(turn, job, report)
 
     def _node_reported(self, turn: Turn, report: Report) -> None:
-        number = self.map.node(report.node)
-        if number is None:
+        if self.map.node(report.node) is None:
             return
         if report.kind == ReportKind.NODE_DOWN:
-            self.core.close_node(number, turn.now)
+            self.closed.goes_down(report.node, report.message, turn.now)
         else:
-            self.core.open_node(number, turn.now)
+            self.closed.comes_up(report.node, turn.now)
         turn.batch.record(str(report.kind), turn.now, node=report.node, message=report.message)
 
     def _started(self, turn: Turn, job: Job, report: Report) -> None:
@@ -344,7 +357,7 @@ class Floor:
             job.present = job.kept = 0
             turn.effects.append(Forget(job.id, report.run))
             if job.verdict is not None:
-                self._finish(turn, job, job.verdict)
+                self._turn_down(turn, job, job.verdict)
                 return
         if job.is_running and report.run == job.run:  # nobody has asked for it: the job's own idea, or somebody else's
             self._wait_again(turn, job, "it was suspended from outside")
@@ -414,6 +427,12 @@ class Floor:
 
     # -- going ----------------------------------------------------------------------------------------------------------------
 
+    def _turn_down(self, turn: Turn, job: Job, verdict: Verdict) -> None:
+        """It ends without a run that the executor knows of: an engine that has it must be told."""
+        if job.foreign:
+            turn.effects.append(Decline(job.foreign, verdict.message, verdict.state == State.CANCELLED))
+        self._finish(turn, job, verdict)
+
     def _finish(
         self,
         turn: Turn,
@@ -445,13 +464,14 @@ class Floor:
             signal=signum,
             ran_s=job.ran_s,
             places=(),
-            memo={},
+            memo={"foreign": job.foreign} if job.foreign else {},
         )
         turn.ended[job.seq] = verdict.state
         self._metrics.finished(job.tenant, str(verdict.state))
         if job.begun:
             turn.effects.append(Forget(job.id, job.begun))
         del self.jobs[job.id], self._by_seq[job.seq]
+        self.foreign.pop(job.foreign, None)
         self.of_user[job.user] -= 1
         if not self.of_user[job.user]:
             del self.of_user[job.user]

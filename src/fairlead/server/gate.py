@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fairlead.model.errors import InputError
-from fairlead.model.job import JobSpec
+from fairlead.model.job import WHOLE_MILLI, JobSpec
 from fairlead.model.reason import Reason
 from fairlead.model.suggest import unknown
 from fairlead.record.story import REFUSED
@@ -51,7 +51,14 @@ class Gate:
             if tenant not in known:
                 raise unknown("tenant", tenant, sorted(known))
             self._tenants.add(tenant)
-        asks = asked(spec, "", tenant, 0.0)
+        if spec.gpu_share_milli < WHOLE_MILLI and not floor.can.share:
+            raise InputError(
+                "a GPU can't be shared here: the engine gives out whole ones",
+                column="resources.gpu_share",
+                value=spec.gpu_share_milli / WHOLE_MILLI,
+                accepts="whole GPUs (gpus: 1 and no gpu_share)",
+            )
+        asks = asked(spec, "", tenant, 0.0, floor.can)
         reason = self._judged.get(asks.kind())
         if reason is None:
             if len(self._judged) >= MOST_KINDS:

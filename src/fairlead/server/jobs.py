@@ -9,7 +9,7 @@ from typing import Any
 
 from fairlead.model.job import JobSpec, When
 from fairlead.runtime.live_jobs import LiveJob, Standing, Status
-from fairlead.runtime.protocols import Order, Place, Suspension
+from fairlead.runtime.protocols import Capabilities, Order, Place, Suspension
 from fairlead.server.store.rows import JobRow
 
 
@@ -65,6 +65,7 @@ class Job:
     kept: int = 0  #: a suspended run whose processes are still there, for the next run to go on with
     dropped: int = 0  #: a kept run that is stopped so that the job can begin afresh: its end is not the job's
     verdict: Verdict | None = None  #: it was told to stop, and what it is then
+    foreign: str = ""  #: the engine's name for it, where it was submitted there
 
     @classmethod
     def of(cls, row: JobRow, spec: JobSpec) -> Job:
@@ -88,11 +89,14 @@ class Job:
             suspension=row.suspension,
             verdict=Verdict(State(verdict[0]), *verdict[1:]) if verdict else None,
             dropped=int(row.memo.get("dropped", 0)),
+            foreign=str(row.memo.get("foreign", "")),
         )
 
     def memo(self) -> Mapping[str, Any]:
         """What a scheduler that is started again must know beside the columns."""
         found: dict[str, Any] = {"dropped": self.dropped} if self.dropped else {}
+        if self.foreign:
+            found["foreign"] = self.foreign
         if self.verdict is not None:
             found["verdict"] = [str(self.verdict.state), self.verdict.reason, self.verdict.message]
         return found
@@ -101,9 +105,9 @@ class Job:
     def is_running(self) -> bool:
         return self.state == State.RUNNING
 
-    def asks(self) -> LiveJob:
+    def asks(self, can: Capabilities) -> LiveJob:
         """As the core sees it."""
-        return asked(self.spec, self.id, self.tenant, self.submit_s)
+        return asked(self.spec, self.id, self.tenant, self.submit_s, can)
 
     def standing(self, gpu_ids: tuple[int, ...], now: float) -> Standing:
         """For a core that is built anew. Of a job that runs, the present run is not yet in what it ran."""
@@ -142,10 +146,12 @@ class Job:
             suspend=tuple(Suspension(way) for way in self.spec.suspend),
             checkpoint_signal=self.spec.checkpoint_signal,
             resumes=self.run > 1,
+            foreign=self.foreign,
         )
 
 
-def asked(spec: JobSpec, job_id: str, tenant: str, submit_s: float) -> LiveJob:
+def asked(spec: JobSpec, job_id: str, tenant: str, submit_s: float, can: Capabilities) -> LiveJob:
+    """What the executor can't do is not asked of it: the core never plans it for this job."""
     nodes = spec.num_nodes or 1
     return LiveJob(
         id=job_id,
@@ -159,9 +165,22 @@ def asked(spec: JobSpec, job_id: str, tenant: str, submit_s: float) -> LiveJob:
         tenant=tenant,
         priority=spec.priority,
         gpu_memory_gib=(spec.gpu_memory_mib or 0) / 1024.0,
-        min_gpus=spec.min_gpus or 0,
-        max_gpus=spec.max_gpus or 0,
-        preemptible=spec.preemptible and bool(spec.suspend),
+        min_gpus=(spec.min_gpus or 0) if can.resize else 0,
+        max_gpus=(spec.max_gpus or 0) if can.resize else 0,
+        preemptible=not why_it_stays(spec, can),
         num_nodes=spec.num_nodes or 0,
         topology=spec.topology,
     )
+
+
+def why_it_stays(spec: JobSpec, can: Capabilities) -> str:
+    """Why it runs to its end once it has begun, "" where it may be suspended."""
+    if not spec.preemptible:
+        return "it is not preemptible"
+    if not spec.suspend:
+        return "it allows no way to suspend it"
+    if not can.suspend:
+        return "jobs can't be suspended here"
+    if not can.migrate and not spec.may_requeue:
+        return "a suspended job can only go on where it was here, or be started again, which this one does not allow"
+    return ""

@@ -8,13 +8,14 @@ the end of something that ended meanwhile (it is taken as if it had been reporte
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fairlead.model.cluster import ClusterSpec
 from fairlead.runtime.live import LiveCore
 from fairlead.runtime.live_jobs import LiveJob, Standing
-from fairlead.runtime.protocols import Found, Place, Report, ReportKind
+from fairlead.runtime.protocols import Capabilities, Found, Place, Report, ReportKind
+from fairlead.server.closed import Closed
 from fairlead.server.floor import KEEPS_PROCESSES, Floor
 from fairlead.server.jobs import Job, State
 from fairlead.server.metrics import Metrics
@@ -33,6 +34,8 @@ class Setting:
     logs: Path
     unix_user: Callable[[str], str]
     metrics: Metrics
+    can: Capabilities
+    down: dict[str, str] = field(default_factory=dict)  #: nodes that the executor says are not there, and why
 
 
 def go_on(setting: Setting, stored: Recovery, found: Iterable[Found], turn: Turn) -> tuple[Floor, list[Report]]:
@@ -40,6 +43,7 @@ def go_on(setting: Setting, stored: Recovery, found: Iterable[Found], turn: Turn
     tenants = {**setting.spec.tenants, **{tenant.name: tenant for tenant in stored.tenants}}
     spec = replace(setting.spec, tenants=tenants)
     places = PlaceMap(spec)
+    drained = {row.name for row in stored.nodes}
     runs = {(one.job, one.run): one for one in found}
     blocked = [live for live in stored.jobs if live.row.state == State.BLOCKED]
     jobs = [Job.of(live.row, live.spec) for live in stored.jobs if live.row.state != State.BLOCKED]
@@ -51,12 +55,13 @@ def go_on(setting: Setting, stored: Recovery, found: Iterable[Found], turn: Turn
         spec,
         setting.policy,
         setting.placer,
-        jobs=[_entry(job, places, turn.now) for job in jobs if job.is_running or job.verdict is None],
-        down=[number for row in stored.nodes if (number := places.node(row.name)) is not None],
+        jobs=[_entry(job, setting.can, places, turn.now) for job in jobs if job.is_running or job.verdict is None],
+        down=[number for name in (*drained, *setting.down) if (number := places.node(name)) is not None],
         used={usage.tenant: (usage.gpu_s, usage.as_of_s) for usage in stored.usage},
         now=turn.now,
     )
-    floor = Floor(core, spec, setting.logs, setting.unix_user, setting.metrics)
+    closed = Closed(core, drained, setting.down)
+    floor = Floor(core, spec, setting.logs, setting.unix_user, setting.metrics, setting.can, closed)
     reports: list[Report] = []
     for job in jobs:
         floor.keep(job)
@@ -78,8 +83,8 @@ def go_on(setting: Setting, stored: Recovery, found: Iterable[Found], turn: Turn
     return floor, reports
 
 
-def _entry(job: Job, places: PlaceMap, now: float) -> tuple[LiveJob, Standing]:
-    return job.asks(), job.standing(places.gpu_ids(job.places) or (), now)
+def _entry(job: Job, can: Capabilities, places: PlaceMap, now: float) -> tuple[LiveJob, Standing]:
+    return job.asks(can), job.standing(places.gpu_ids(job.places) or (), now)
 
 
 def _take_up(floor: Floor, turn: Turn, job: Job, runs: dict[tuple[str, int], Found]) -> Sequence[Report]:
@@ -124,3 +129,12 @@ def _found_running(floor: Floor, turn: Turn, job: Job, run: int) -> None:
         turn.effects.append(Suspend(job.id, run))
     if job.verdict is not None:
         turn.effects.append(Stop(job.id, run))
+
+
+def withdrawn(floor: Floor, waiting: set[str], now: float) -> list[Report]:
+    """Jobs of the engine's own that wait here and no more there: somebody took them back while nobody listened."""
+    gone = [
+        job for name, job in floor.foreign.items() if name not in waiting and not job.present and not job.is_running
+    ]
+    told = "it was taken back in the engine while the scheduler was away"
+    return [Report(ReportKind.WITHDRAWN, now, foreign=job.foreign, message=told) for job in gone]

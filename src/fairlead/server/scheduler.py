@@ -14,22 +14,23 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fairlead.model.cluster import ClusterSpec, TenantSpec
 from fairlead.model.errors import InputError
 from fairlead.model.job import JobSpec
-from fairlead.runtime.protocols import Clock, Executor, Report
+from fairlead.runtime.protocols import Arrival, Clock, Executor, Report
 from fairlead.runtime.twin import Moment, moment_of
 from fairlead.runtime.warm import warm_up
 from fairlead.server.floor import Floor
 from fairlead.server.gate import Gate
 from fairlead.server.jobs import Job, State
 from fairlead.server.metrics import Metrics
-from fairlead.server.recovery import Setting, go_on
+from fairlead.server.recovery import Setting, go_on, withdrawn
 from fairlead.server.store import Batch, GroupWriter, NodeRow, Store, StoreError, Submission, Submitted
-from fairlead.server.turn import Effect, Forget, Start, Stop, Suspend, Turn
+from fairlead.server.turn import Decline, Effect, Forget, Start, Stop, Suspend, Turn
 from fairlead.server.unix_user import UnixUsers
 from fairlead.workload.job_document import job_to_json
 
@@ -62,7 +63,7 @@ class Scheduler:
         self.started_s = clock.now()
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()  #: set when it can't go on
         self._users = users or UnixUsers()
-        self._setting = Setting(spec, policy, placer, logs, self._users.of, self.metrics)
+        self._setting = Setting(spec, policy, placer, logs, self._users.of, self.metrics, executor.capabilities)
         self._writer = GroupWriter(store)
         self._inbox: asyncio.Queue[tuple[Callable[[Turn], Any], asyncio.Future[Any] | None]] = asyncio.Queue()
         self._news = asyncio.Condition()
@@ -151,17 +152,25 @@ class Scheduler:
 
     async def _listen(self) -> None:
         async for report in self.executor.reports():
-            self._inbox.put_nowait((_telling(self, report), None))
+            if report.arrival is not None:
+                await self._adopt(report.arrival)
+            else:
+                self._inbox.put_nowait((_telling(self, report), None))
 
     async def _recover(self) -> None:
         stored = await asyncio.to_thread(self.store.recover)
         found = await self.executor.found()
+        arrivals = await self.executor.arrivals()
         turn = Turn(self.clock.now())
         self._drained = {row.name: row for row in stored.nodes}
         self._charged = {}
         self._floor, reports = go_on(self._setting, stored, found, turn)
         self.last_event = stored.last_event
+        if arrivals is not None:
+            reports += withdrawn(self._floor, {one.foreign for one in arrivals}, turn.now)
         await self._finish_turn(turn, [_telling(self, report) for report in reports], [])
+        for arrival in arrivals or ():
+            await self._adopt(arrival)
 
     # -- turns --------------------------------------------------------------------------------------------------------------------
 
@@ -265,6 +274,8 @@ class Scheduler:
                 await self.executor.stop(effect.job, effect.run)
             elif isinstance(effect, Forget):
                 await self.executor.forget(effect.job, effect.run)
+            elif isinstance(effect, Decline):
+                await self.executor.decline(effect.foreign, effect.why, cancel=effect.cancel)
         except Exception as error:  # the executor's contract is to report, not to raise
             log.exception("the executor failed at %s", type(effect).__name__.lower())
             if not self.failure.done():
@@ -297,10 +308,11 @@ class Scheduler:
                 raise
             return found[1]
         now = self.clock.now()
-        submission = Submission(
-            spec, user, tenant, now, state=State.BLOCKED if spec.depends_on else State.WAITING, key=key
-        )
-        jobs = len(spec.array) or 1
+        state = State.BLOCKED if spec.depends_on else State.WAITING
+        return await self._take_in(Submission(spec, user, tenant, now, state=state, key=key))
+
+    async def _take_in(self, submission: Submission) -> Submitted:
+        user, jobs = submission.user, len(submission.spec.array) or 1
         self.gate.coming(user, jobs)
         try:
             written = await self._writer.write(Batch(submissions=[submission]))
@@ -327,6 +339,7 @@ class Scheduler:
                 state=State(submission.state),
                 array_id=submitted.array_id,
                 array_index=index,
+                foreign=submission.foreign,
             )
             for key, index in zip(submitted.jobs, submission.spec.array or (None,), strict=True)
         ]
@@ -340,6 +353,28 @@ class Scheduler:
                     self._floor.admit(turn, job, waits)
 
         return admit
+
+    async def _adopt(self, arrival: Arrival) -> None:
+        """A job that somebody gave to the engine is as good as submitted here, once. The engine knows its users; what can't be
+        let in is left to it, with the reason."""
+        foreign, spec = arrival.foreign, arrival.spec
+        if foreign in self._floor.foreign:
+            return
+        tenant = arrival.tenant or spec.tenant or await asyncio.to_thread(self._tenant_of, arrival.user)
+        try:
+            if await asyncio.to_thread(self.store.submitted, arrival.user, foreign) is None:
+                self.gate.judge(spec, arrival.user, tenant, self._floor, lambda: {tenant})
+                now = self.clock.now()
+                await self._take_in(
+                    Submission(spec, arrival.user, tenant, now, state=State.WAITING, key=foreign, foreign=foreign)
+                )
+        except InputError as error:
+            self._inbox.put_nowait((_declining(arrival, str(error)), None))
+        except StoreError as error:  # it is still there when the store can be written again
+            log.error("%s was not taken up: %s", foreign, error)
+
+    def _tenant_of(self, user: str) -> str:
+        return next((one.tenant for one in self.store.accounts.users() if one.name == user), user)
 
     def _known_tenants(self) -> set[str]:
         return {*self.spec.tenants, *(user.tenant for user in self.store.accounts.users())}
@@ -420,20 +455,20 @@ class Scheduler:
         """It takes no more jobs; those that run there run on."""
 
         def ask(turn: Turn) -> None:
-            number = self._floor.node(node)
+            self._floor.check_node(node)
             self.store.standing.drain(node, turn.now, by, why)
             self._drained[node] = NodeRow(node, turn.now, by, why)
-            self._floor.core.close_node(number, turn.now)
+            self._floor.closed.drain(node, turn.now)
             turn.batch.record("drain", turn.now, node=node, by=by, why=why)
 
         await self._ask(ask)
 
     async def undrain(self, node: str, by: str) -> None:
         def ask(turn: Turn) -> None:
-            number = self._floor.node(node)
+            self._floor.check_node(node)
             self.store.standing.undrain(node)
             self._drained.pop(node, None)
-            self._floor.core.open_node(number, turn.now)
+            self._floor.closed.undrain(node, turn.now)
             turn.batch.record("undrain", turn.now, node=node, by=by)
 
         await self._ask(ask)
@@ -443,5 +478,13 @@ def _telling(scheduler: Scheduler, report: Report) -> Callable[[Turn], None]:
     return lambda turn: scheduler._floor.reported(turn, report)
 
 
+def _declining(arrival: Arrival, why: str) -> Callable[[Turn], None]:
+    def ask(turn: Turn) -> None:
+        turn.batch.record("declined", turn.now, foreign=arrival.foreign, user=arrival.user, message=why)
+        turn.effects.append(Decline(arrival.foreign, why, cancel=False))
+
+    return ask
+
+
 def _with(setting: Setting, *, policy: str, placer: str) -> Setting:
-    return Setting(setting.spec, policy, placer, setting.logs, setting.unix_user, setting.metrics)
+    return replace(setting, policy=policy, placer=placer)

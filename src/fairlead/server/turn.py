@@ -33,7 +33,14 @@ class Forget:
     run: int
 
 
-Effect = Start | Suspend | Stop | Forget
+@dataclass(frozen=True)
+class Decline:
+    foreign: str
+    why: str
+    cancel: bool
+
+
+Effect = Start | Suspend | Stop | Forget | Decline
 
 
 @dataclass

@@ -26,7 +26,7 @@ from fairlead.backends.local.runs import Run, kill_rest
 from fairlead.backends.local.settings import LocalSettings
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
-from fairlead.runtime.protocols import Capabilities, Found, Order, Report, ReportKind
+from fairlead.runtime.protocols import Arrival, Capabilities, Found, Order, Report, ReportKind
 
 #: how often a supervisor is started for a run before the run is given up
 LAUNCHES = 3
@@ -182,8 +182,12 @@ class LocalExecutor:
             self._unlink(known)  # its supervisor may be about to hang up
             await self._in_thread(lambda: rundir.remove(known.dir.path))
 
-    async def decline(self, foreign: str, why: str, *, cancel: bool) -> None:
+    async def arrivals(self) -> Sequence[Arrival]:
         """Nobody gives jobs to this machine but through us."""
+        return ()
+
+    async def decline(self, foreign: str, why: str, *, cancel: bool) -> None:
+        """None has ever arrived."""
 
     async def close(self) -> None:
         for task in self._tasks:

@@ -49,7 +49,7 @@ class Foresight:
     async def of_another(self, spec: JobSpec, tenant: str) -> tuple[float | None, float | None]:
         """When a job would start and finish that were submitted now."""
         moment = (await self._fresh.get()).moment
-        with_it = moment.with_job(asked(spec, _ANOTHER, tenant, moment.now))
+        with_it = moment.with_job(asked(spec, _ANOTHER, tenant, moment.now, self._scheduler.executor.capabilities))
         async with self._turn:
             times = await asyncio.to_thread(_times, with_it)
         return times.get(_ANOTHER, _UNSEEN)

@@ -23,6 +23,7 @@ class Submission:
     time_s: float
     state: str = "waiting"
     key: str | None = None  #: the same user and key again: the same jobs, nothing new
+    foreign: str = ""  #: the engine's name for it, where it was submitted there
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,7 +146,8 @@ def _submit(rows: _Rows, submission: Submission) -> Submitted:
     keys = []
     for number, index in enumerate(spec.array or (None,)):
         keys.append(JobKey(first + number, f"{array_id}_{index}" if array_id else str(first)))
-        rows.event(Event(SUBMIT, submission.time_s, keys[-1].seq))
+        args = {"foreign": submission.foreign} if submission.foreign else {}
+        rows.event(Event(SUBMIT, submission.time_s, keys[-1].seq, args=args))
         key = submission.key if number == 0 else None
         rows.jobs.append(_job(submission, keys[-1], spec, first, array_id, index, key, rows.counters.event))
         for dependency in spec.depends_on:
@@ -184,6 +185,7 @@ def _job(
         "gpus": spec.total_gpus,
         "priority": spec.priority,
         "state": submission.state,
+        "memo": to_json({"foreign": submission.foreign}) if submission.foreign else "{}",
         "changed_seq": event,
     }
 
