@@ -124,6 +124,19 @@ def test_with_nothing_but_where_the_jobs_stand_a_planner_loses_nobody(case_of: A
     assert stopped <= rebuilt // 20, "a restart stops jobs only where others find room that they did not have before"
 
 
+@pytest.mark.parametrize("policy", ["gandiva", "hived", "las:quantum=6", "tiresias:thresholds=8/20", "srtf"])
+def test_whoever_looks_late_loses_nothing(policy: str) -> None:
+    """Jobs end, and ticks are due, between two looks; what was due before is decided before what is told now."""
+    for seed in range(CASES):
+        rng = Random(seed)
+        case = gandiva_case(seed) if policy == "gandiva" else hived_case(seed)
+        if policy not in ("gandiva", "hived"):
+            case = replace(case, policy=policy)
+        machine = Machine(case.core())
+        machine.run_late(case.jobs, lambda rng=rng: rng.choice((0.0, 0.0, 0.3, 2.5, 9.0)))
+        assert machine.known == machine.ended, f"seed {seed}: {sorted(machine.known - machine.ended)} never end"
+
+
 class Told(Machine):
     """A machine whose jobs end when they ended in another run."""
 

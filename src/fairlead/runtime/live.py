@@ -189,7 +189,7 @@ class LiveCore:
     # -- what happens from outside ------------------------------------------------------------------------------------------
 
     def _intervene(self, what: int, i: int, now: float, node: int = 0) -> None:
-        self._memos = None
+        self._early, self._memos = self.catch_up(now), None
         intervene(self.core, what, i, now, node)
 
     def _clock(self, now: float) -> float:
@@ -223,11 +223,13 @@ class LiveCore:
 
     def end(self, job: str, now: float) -> None:
         """Its run has ended by itself."""
+        self._early = self.catch_up(now)
         i, now = self._index[job], self._clock(now)
-        state = self.core.state
-        if int(state.jobs.ints[K_STATE, i]) == RUNNING:
+        if int(self.core.state.jobs.ints[K_STATE, i]) == RUNNING:
             self._ending.add(job)
             self._push_end(i, now)
+        else:  # just now it was to be suspended, as of a moment ago: it has ended all the same
+            self.forget(job, now)
 
     def _settle(self, job: str, now: float) -> Status | None:
         """Handle first what was reported of it before, so that this comes after: where it stands then."""
@@ -252,6 +254,7 @@ class LiveCore:
         if self.knows(job) and self.status(job) is not None:
             self.withdraw(job, now)
             self.core.state.jobs.ints[K_STATE, self._index[job]] = GIVEN_UP
+            self.core.state.counter[G_LIVE] -= 1
 
     def admit(self, job: str, now: float) -> None:
         now = self._clock(now)
@@ -283,6 +286,14 @@ class LiveCore:
         self._kick(self._clock(now))
 
     # -- deciding -----------------------------------------------------------------------------------------------------------
+
+    def catch_up(self, now: float) -> list[Decision]:
+        """Handle what is due before now: that goes before anything that is told as of now, however late anybody looks."""
+        before = math.nextafter(self._clock(now), -math.inf)
+        if self.next_wake(self.reached_s) > before:
+            early, self._early = self._early, []
+            return early
+        return self.step(before)
 
     def step(self, now: float) -> list[Decision]:
         """Handle everything up to now."""

@@ -221,16 +221,19 @@ class Scheduler:
         floor = self._floor
         found: list[Any] = []
         began_s = time.perf_counter()
+        decisions = floor.core.catch_up(turn.now)
+        for decision in decisions:
+            floor.decided(turn, decision)
         for ask in asks:
             try:
                 found.append(ask(turn))
             except InputError as error:
                 found.append(error)
         floor.do_due(turn)
-        decisions = floor.core.step(turn.now)
-        for decision in decisions:
+        decided = floor.core.step(turn.now)
+        for decision in decided:
             floor.decided(turn, decision)
-        self.metrics.decided(time.perf_counter() - began_s, len(decisions))
+        self.metrics.decided(time.perf_counter() - began_s, len(decisions) + len(decided))
         if turn.batch:
             await self._write(turn)
         for answer, value in zip(answers, found, strict=False):
