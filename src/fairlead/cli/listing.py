@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,12 +20,31 @@ def register(app: typer.Typer) -> None:
     app.command("placers", rich_help_panel=SIMULATION)(placers)
 
 
-def policies(output: OutputOption = Output.table) -> None:
+def policies(
+    engine: Annotated[
+        str, typer.Option("--engine", metavar="NAME", help="Mark what each loses on local, slurm, slurm-pilot or ray.")
+    ] = "",
+    output: OutputOption = Output.table,
+) -> None:
     """List the policies with their parameters."""
     from fairlead.policy.registry import policies as known
 
     rows = [_policy(name, policy) for name, policy in known().items()]
-    emit(rows, output, lambda: _table(rows))
+    if not engine:
+        emit(rows, output, lambda: _table(rows))
+        return
+    from fairlead.cli.live.engines import capabilities_of
+    from fairlead.runtime.within import losses
+
+    can = capabilities_of(engine)
+    for row in rows:
+        row["loses"] = losses(row["name"], can)
+    emit(rows, output, lambda: _losses(engine, rows))
+
+
+def _losses(engine: str, rows: list[dict[str, Any]]) -> RenderableType:
+    lines = [[row["name"], row["summary"], "; ".join(row["loses"]) or "nothing"] for row in rows]
+    return grid(["name", "what it does", f"loses on {engine}"], lines)
 
 
 def placers(output: OutputOption = Output.table) -> None:

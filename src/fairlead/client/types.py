@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,6 +105,7 @@ class Explanation:
     message: str = ""
     expected_start_s: float | None = None
     expected_finish_s: float | None = None
+    engine: Sequence[str] = ()  #: what the engine can't do that bears on it
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,7 @@ class AnyPlanner:
     priority_classes: ClassVar[bool] = False  #: and so do jobs of different priorities
     own_quotas: ClassVar[bool] = False  #: it sees to tenants' quotas itself, and may go beyond them
     packs: bool = False  #: it may put jobs on half of a GPU (SHARE, C_HALF)
+    inside_nodes: ClassVar[bool] = False  #: it matters to it which GPUs of a node a job gets
     resizes: bool = False  #: it may give elastic jobs another number of GPUs (RESIZE, C_OTHER)
     #: it can begin with jobs that run already, which somebody else has started. Live it must: a core is built anew after a
     #: restart, for jobs of another kind, when the policy changes, and to look ahead

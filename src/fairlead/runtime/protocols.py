@@ -39,6 +39,10 @@ class Capabilities:
     choose_gpus: bool = True  #: it takes the very GPUs it is told, not just their number
 
 
+#: what to measure an executor by
+EVERYTHING = Capabilities(suspend=True, frees_memory=True, migrate=True, resize=True, share=True, choose_gpus=True)
+
+
 class Suspension(StrEnum):
     """How a job was suspended, in order of preference."""
 

@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -136,6 +137,9 @@ class LocalExecutor:
 
     def _moves(self, last: Run, plan: Doc) -> dict[str, str]:
         old, new = last.dir.order()["gpus"], plan["gpus"]
+        same_shape = sorted(len(names) for _, names in old) == sorted(len(names) for _, names in new)
+        if not same_shape:
+            raise layout.Refused("its processes were started for another number of GPUs, and must be started again")
         if self.machine.is_virtual or old == new:
             return {}
         pairs = [
@@ -340,11 +344,12 @@ class LocalExecutor:
 
 def _capabilities(settings: LocalSettings, machine: Machine) -> Capabilities:
     """A job with its own checkpoint signal can do more than this says; none can do less. Without any better way a job is
-    killed and starts again from its last checkpoint, on whatever GPUs."""
+    killed and starts again from its last checkpoint, on whatever GPUs and however many: that is also how one is resized."""
+    can = Capabilities(suspend=True, frees_memory=True, migrate=True, resize=True, share=True)
     if machine.is_virtual or not machine.cluster.gpus:
-        return Capabilities(suspend=True, frees_memory=True, migrate=True, share=True)
+        return can
     if machine.checkpoints:
-        return Capabilities(suspend=True, frees_memory=True, migrate=machine.moves, share=True)
+        return replace(can, migrate=machine.moves)
     if settings.keep_memory:
-        return Capabilities(suspend=True, frees_memory=False, migrate=False, share=True)
-    return Capabilities(suspend=True, frees_memory=True, migrate=True, share=True)
+        return replace(can, frees_memory=False, migrate=False)
+    return can

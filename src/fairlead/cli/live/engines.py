@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from fairlead.backends.local.settings import LocalSettings
 from fairlead.model.errors import InputError
+from fairlead.model.suggest import unknown
 
 if TYPE_CHECKING:
-    from fairlead.runtime.protocols import Executor, Watcher
+    from fairlead.runtime.protocols import Capabilities, Executor, Watcher
     from fairlead.server.config import Config
 
 _LOGS_KEPT = 3  #: older files of a job's output
@@ -46,6 +47,23 @@ def check_engine(config: Config) -> None:
                 value=getattr(config, key),
                 accepts="to leave it out",
             )
+
+
+def capabilities_of(engine: str) -> Capabilities:
+    """What an engine can do, as far as it can be said without one."""
+    from fairlead.runtime.protocols import EVERYTHING
+
+    if engine == "local":
+        return EVERYTHING
+    if engine in ("slurm", "slurm-pilot"):
+        from fairlead.backends.slurm.settings import capabilities
+
+        return capabilities("pilot" if engine == "slurm-pilot" else "jobs")
+    if engine == "ray":
+        from fairlead.backends.ray.settings import CAPABILITIES
+
+        return CAPABILITIES
+    raise unknown("engine", engine, ["local", "slurm", "slurm-pilot", "ray"])
 
 
 async def open_executor(config: Config) -> Executor:

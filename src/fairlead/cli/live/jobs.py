@@ -190,4 +190,9 @@ def _sentence(found: Explanation, now_s: float | None) -> str:
 
     when = expected(found.expected_start_s, found.expected_finish_s, now_s)
     said = found.message or found.reason
-    return f"job {found.job} is {found.state}{': ' + said if said else ''}" + (f"\nit {when}" if when else "")
+    told = [
+        f"job {found.job} is {found.state}{': ' + said if said else ''}",
+        f"it {when}" if when else "",
+        *found.engine,
+    ]
+    return "\n".join(line for line in told if line)

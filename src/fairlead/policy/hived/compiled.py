@@ -389,6 +389,7 @@ class Hived(CompiledPlanner):
     tenant_classes = True
     priority_classes = True
     own_quotas = True
+    inside_nodes = True
     takes_over = True
     plan = staticmethod(plan)
 

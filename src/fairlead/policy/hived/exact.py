@@ -34,6 +34,7 @@ class HivedExact(Planner):
     tenant_classes = True
     priority_classes = True
     own_quotas = True
+    inside_nodes = True
     takes_over = False
 
     def __init__(self, values: Mapping[str, Any]) -> None:

@@ -14,7 +14,9 @@ from fairlead.runtime.planning import IllegalPlan
 from fairlead.server.api import schemas
 from fairlead.server.api.fresh import Fresh
 from fairlead.server.clock import ahead_of_utc
-from fairlead.server.jobs import FINAL, asked
+from fairlead.runtime.protocols import EVERYTHING
+from fairlead.runtime.within import losses
+from fairlead.server.jobs import FINAL, asked, why_it_stays
 from fairlead.server.store import JobRow
 
 if TYPE_CHECKING:
@@ -59,9 +61,10 @@ class Foresight:
         asks may see."""
         found: dict[str, Any] = dict.fromkeys(schemas.ExplainOut.model_fields)
         found |= {"job": row.id, "state": row.state, "reason": row.reason, "message": row.message, "note": ""}
-        found |= {"ahead": [], "waits_for": [], "nodes": list(row.nodes)}
+        found |= {"ahead": [], "waits_for": [], "nodes": list(row.nodes), "engine": []}
         if row.state in FINAL:
             return found
+        found["engine"] = self._limits(row.id)
         seen = await self._fresh.get()
         if row.id not in seen.times:  # it waits for other jobs, or came a moment ago
             return found
@@ -76,6 +79,25 @@ class Foresight:
         reason = said.pop("reason").replace("_", "-")
         found |= {name: value for name, value in said.items() if name in found}
         return found | {"reason": row.reason if reason == "none" else reason}
+
+    def _limits(self, job_id: str) -> list[str]:
+        """What the executor can't do, where that changes what is decided of this job or of those before it."""
+        scheduler, job = self._scheduler, self._scheduler.jobs.get(job_id)
+        if job is None:
+            return []
+        executor = scheduler.executor
+        told = [f"{scheduler.policy} loses something on {executor.name}: {one}" for one in self._losses()]
+        stays, asks = why_it_stays(job.spec, executor.capabilities), why_it_stays(job.spec, EVERYTHING)
+        if stays and not asks:
+            told.append(f"on {executor.name} it runs to its end once it has begun: {stays}")
+        if (job.spec.min_gpus or job.spec.max_gpus) and not executor.capabilities.resize:
+            told.append(
+                f"on {executor.name} it keeps the {job.spec.total_gpus} GPUs that it asks for: nothing grows or shrinks"
+            )
+        return told
+
+    def _losses(self) -> list[str]:
+        return losses(self._scheduler.policy, self._scheduler.executor.capabilities)
 
     async def compared(
         self, policies: Sequence[str], placer: str | None, add_nodes: str | None

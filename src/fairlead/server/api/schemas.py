@@ -176,6 +176,7 @@ class ExplainOut(BaseModel):
     free_gpus: int | None = Field(description="of those that it could use")
     tenant_gpus: float | None = Field(description="what its tenant holds")
     quota_gpus: int | None
+    engine: list[str] = Field(description="what the engine can't do that bears on when it runs, as sentences")
 
 
 class EventOut(BaseModel):
