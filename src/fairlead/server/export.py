@@ -32,7 +32,7 @@ def trace_rows(
     store: Store, since_s: float | None = None, until_s: float | None = None, now_s: float | None = None
 ) -> TraceRows:
     """Jobs submitted from `since_s` and before `until_s`. A job that still runs has run up to `now_s`."""
-    found: list[tuple[JobRow, JobSpec, float]] = []
+    found: list[Ran] = []
     left_out = after = 0
     while page := store.with_specs(after, limit=_AT_ONCE, since_s=since_s, until_s=until_s):
         after = page[-1][0].seq
@@ -41,9 +41,10 @@ def trace_rows(
             if row.first_start_s is None or ran_s <= 0:
                 left_out += 1
             else:
-                found.append((row, spec, ran_s))
+                status = _STATUS.get(State(row.state), Status.UNKNOWN)
+                found.append(Ran(row.id, row.user, row.tenant, row.submit_s, spec, ran_s, status, row.name))
     file = io.StringIO()
-    trace = _trace(found)
+    trace = trace_of(found)
     write_csv(trace, file)
     return TraceRows(file.getvalue(), len(found), left_out, trace.origin)
 
@@ -56,11 +57,25 @@ def run_time(row: JobRow, now_s: float | None) -> float:
     return row.ran_s + present_s
 
 
-def _trace(found: list[tuple[JobRow, JobSpec, float]]) -> Trace:
-    rows = [row for row, _, _ in found]
-    specs = [spec for _, spec, _ in found]
+@dataclass(frozen=True)
+class Ran:
+    """A job of whatever engine that has run for some time."""
+
+    id: str
+    user: str
+    tenant: str
+    submit_s: float
+    spec: JobSpec
+    ran_s: float
+    status: Status
+    name: str = ""
+
+
+def trace_of(found: list[Ran]) -> Trace:
+    """In order of submission."""
+    rows, specs = found, [one.spec for one in found]
     first_s = rows[0].submit_s if rows else 0.0
-    ran_s = np.array([ran for _, _, ran in found], np.float64)
+    ran_s = np.array([one.ran_s for one in found], np.float64)
 
     def numbers(read: Callable[[JobSpec], int | None], kind: Any, usual: int) -> Any:
         """None where no job says anything."""
@@ -74,7 +89,7 @@ def _trace(found: list[tuple[JobRow, JobSpec, float]]) -> Trace:
     # what its owner said; where nobody did, the reader takes what it really ran
     said = [spec.estimate_s if spec.estimate_s is not None else spec.time_limit_s for spec in specs]
     estimate_s = np.array([ran if s is None else s for s, ran in zip(said, ran_s.tolist(), strict=True)], np.float64)
-    gpus = np.array([row.gpus for row in rows], np.int32)
+    gpus = np.array([spec.total_gpus for spec in specs], np.int32)
     least, most = numbers(lambda s: s.min_gpus, np.int32, -1), numbers(lambda s: s.max_gpus, np.int32, -1)
     return Trace(
         submit_s=np.maximum.accumulate(np.array([row.submit_s - first_s for row in rows], np.float64)),
@@ -89,9 +104,9 @@ def _trace(found: list[tuple[JobRow, JobSpec, float]]) -> Trace:
         gpu_memory_mib=numbers(lambda s: s.gpu_memory_mib, np.int64, 0),
         cpu_milli=numbers(lambda s: of_nodes(s, s.cpu_milli), np.int64, 0),
         memory_mib=numbers(lambda s: of_nodes(s, s.memory_mib), np.int64, 0),
-        priority=None if all(row.priority == 0 for row in rows) else np.array([r.priority for r in rows], np.int32),
+        priority=numbers(lambda s: s.priority, np.int32, 0),
         estimate_s=None if all(s is None for s in said) else estimate_s,
-        status=np.array([_STATUS.get(State(row.state), Status.UNKNOWN) for row in rows], np.int8),
+        status=np.array([one.status for one in rows], np.int8),
         min_gpus=None if least is None else np.where(least < 0, gpus, least).astype(np.int32),
         max_gpus=None if most is None else np.where(most < 0, gpus, most).astype(np.int32),
         preemptible=numbers(lambda s: int(s.preemptible), np.int8, 1),

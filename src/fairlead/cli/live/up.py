@@ -128,10 +128,24 @@ def up(
             f"a scheduler runs here already: pid {found.pid}, at {found.url}",
             accepts=f"to use that one, to end it (kill {found.pid}), or another --state-dir",
         )
+    if config.shadow:
+        _watch(config, verbose)
+        return
     with listen(config) as listening:
         announce_compiling()
         _run(config, listening, url_of(config, listening), verbose)
     say("stopped: jobs run on; start `fairlead up` again to adopt them")
+
+
+def _watch(config: Config, verbose: bool) -> None:
+    import asyncio
+
+    from fairlead.cli.live.daemon import make_state_dir, set_up_logging
+    from fairlead.cli.live.shadow import watch
+
+    make_state_dir(config)
+    set_up_logging(verbose)
+    asyncio.run(watch(config))
 
 
 def _run(config: Config, listening: Any, url: str, verbose: bool) -> None:

@@ -11,11 +11,11 @@ from fairlead.model.errors import InputError
 from fairlead.model.job import JobSpec
 from fairlead.runtime import twin
 from fairlead.runtime.planning import IllegalPlan
+from fairlead.runtime.protocols import EVERYTHING
+from fairlead.runtime.within import losses
 from fairlead.server.api import schemas
 from fairlead.server.api.fresh import Fresh
 from fairlead.server.clock import ahead_of_utc
-from fairlead.runtime.protocols import EVERYTHING
-from fairlead.runtime.within import losses
 from fairlead.server.jobs import FINAL, asked, why_it_stays
 from fairlead.server.store import JobRow
 
