@@ -84,6 +84,7 @@ async def world(
     tenants: tuple[TenantSpec, ...] = (),
     gate: Gate | None = None,
     store: str | Path | None = None,
+    engine: Callable[[LocalExecutor], LocalExecutor] | None = None,
     **local: Any,
 ) -> AsyncIterator[World]:
     path.mkdir(parents=True, exist_ok=True)
@@ -93,6 +94,8 @@ async def world(
         for one in tenants:
             opened.standing.put_tenant(one)
         executor = await LocalExecutor.open(LocalSettings(path / "local", gpus=gpus, nodes=nodes, **local))
+        if engine is not None:
+            executor = engine(executor)
         scheduler = Scheduler(
             opened,
             executor,

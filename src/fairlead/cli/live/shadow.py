@@ -50,24 +50,19 @@ async def watch(config: Config) -> None:
         spec = cluster_of(config, await watcher.inventory())
         before = list(rows(config.state_dir)) if (config.state_dir / FILE).exists() else []
         journal = ShadowJournal(config.state_dir)
-        try:
-            shadow = Shadow(watcher, spec, journal, policy=config.policy, placer=config.placer)
-            shadow.go_on(before, time.time())
-            told = [
-                ("fairlead", f"in the shadow of {watcher.name}: it watches and touches nothing"),
-                ("GPUs", f"{spec.gpus:,} on {len(spec.nodes):,} nodes"),
-                ("policy", f"{config.policy}, placer {config.placer}"),
-                ("journal", str(journal.path)),
-                ("next", f"fairlead shadow report --state-dir {config.state_dir}   (any time; Ctrl-C here ends)"),
-            ]
-            print(pairs(told), flush=True)
-            await shadow.run(stop, config.poll)
-            tally = shadow.tally
-            say(
-                f"{tally.looks:,} looks, {tally.jobs:,} jobs seen, {tally.starts:,} starts, {tally.foreseen:,} foreseen"
-            )
-        finally:
-            journal.close()
+        shadow = Shadow(watcher, spec, journal, policy=config.policy, placer=config.placer)
+        shadow.go_on(before, time.time())
+        told = [
+            ("fairlead", f"in the shadow of {watcher.name}: it watches and touches nothing"),
+            ("GPUs", f"{spec.gpus:,} on {len(spec.nodes):,} nodes"),
+            ("policy", f"{config.policy}, placer {config.placer}"),
+            ("journal", str(journal.path)),
+            ("next", f"fairlead shadow report --state-dir {config.state_dir}   (any time; Ctrl-C here ends)"),
+        ]
+        print(pairs(told), flush=True)
+        await shadow.run(stop, config.poll)
+        tally = shadow.tally
+        say(f"{tally.looks:,} looks, {tally.jobs:,} jobs seen, {tally.starts:,} starts, {tally.foreseen:,} foreseen")
     finally:
         await watcher.close()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -21,9 +20,9 @@ class ShadowJournal:
 
     def __init__(self, state_dir: Path) -> None:
         self.path = state_dir / FILE
+        self._lines: list[str] = []
         self._mend()
-        self._file = self.path.open("a", encoding="utf-8")
-        os.chmod(self.path, 0o600)
+        self.path.touch(mode=0o600)
 
     def _mend(self) -> None:
         """A last line that a crash has cut short is taken off, so that the next one stands alone."""
@@ -34,13 +33,13 @@ class ShadowJournal:
 
     def write(self, kind: str, time_s: float, **args: Any) -> None:
         row = {"kind": kind, "time_s": round(time_s, 3), **{k: v for k, v in args.items() if v not in (None, "", ())}}
-        self._file.write(json.dumps(row, separators=(",", ":"), allow_nan=False) + "\n")
+        self._lines.append(json.dumps(row, separators=(",", ":"), allow_nan=False) + "\n")
 
     def flush(self) -> None:
-        self._file.flush()
-
-    def close(self) -> None:
-        self._file.close()
+        """What was written since the last time, together."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.writelines(self._lines)
+        self._lines.clear()
 
 
 def rows(state_dir: Path) -> Iterator[Row]:
