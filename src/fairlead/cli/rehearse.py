@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fairlead.cli.rehearsal.compare import Agreement
+    from fairlead.cli.rehearsal.live_run import Stage
     from fairlead.model.cluster import ClusterSpec
     from fairlead.workload.trace import Trace
 
@@ -36,7 +37,13 @@ def rehearse(
         list[str] | None, typer.Option(help="NAME[:key=value,...]; several are lived one after another.")
     ] = None,
     placer: Annotated[str, typer.Option(help="NAME[:key=value,...]")] = "consolidate",
-    cluster: Annotated[str, typer.Option(help="Virtual nodes and GPUs, all nodes alike.")] = "4x4",
+    cluster: Annotated[
+        str | None, typer.Option(help="Virtual nodes and GPUs, all nodes alike; 4x4 unless said.", show_default=False)
+    ] = None,
+    engine: Annotated[str, typer.Option(help="Where to live through it: local, slurm or ray.")] = "local",
+    partition: Annotated[str | None, typer.Option(help="slurm: the partition that is handed to fairlead.")] = None,
+    address: Annotated[str | None, typer.Option(help="ray: the cluster's address, HOST:PORT.")] = None,
+    poll: Annotated[str | None, typer.Option(help="How often the engine is asked how things stand.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="How many, of a mix.")] = 200,
     mean: Annotated[float, typer.Option(min=0.05, help="How many seconds a job of a mix works, on average.")] = 6.0,
     load: Annotated[float, typer.Option(min=0.05, help="What a mix asks for, of all GPUs.")] = 0.95,
@@ -46,24 +53,25 @@ def rehearse(
     ] = 0.05,
     output: Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help="table or json.")] = "table",
 ) -> None:
-    """Run one workload live, as real processes on virtual GPUs, and simulated; compare."""
+    """Run one workload live, as real processes on virtual GPUs, and simulated; compare.
+
+    On an engine, its latencies are measured first, with a few jobs, and given to the simulation.
+    """
     import json
     from dataclasses import asdict
 
     from fairlead.cli.work import announce_compiling, check_choices
-    from fairlead.model.cluster import parse_cluster_shape
     from fairlead.model.suggest import unknown
 
     if output not in ("table", "json"):
         raise unknown("output", output, ("table", "json"))
     policies = policy or list(POLICIES)
     check_choices((one, placer) for one in policies)
-    spec = parse_cluster_shape(cluster)
-    if len({(node.gpus, node.gpu_type) for node in spec.nodes}) > 1:
-        raise InputError("virtual nodes are all alike", value=cluster, accepts="NODESxGPUS, such as 4x4")
+    settings = {"engine": engine, "partition": partition, "address": address, "poll": poll}
+    stage, spec = _stage(settings, cluster)
     workload = _workload(trace, spec, jobs, mean, load, seed)
     announce_compiling()
-    found = [_one(workload, spec, one, placer, seed) for one in policies]
+    found = [_one(workload, spec, one, placer, seed, stage) for one in policies]
     if output == "json":
         print(json.dumps([{**asdict(one), "jct_off": one.jct_off} for one in found]))
     else:
@@ -82,7 +90,39 @@ def _workload(trace: list[str] | None, spec: ClusterSpec, jobs: int, mean: float
     return mix(jobs, spec.gpus, load, mean, seed, spec.nodes[0].gpus)
 
 
-def _one(workload: Trace, spec: ClusterSpec, policy: str, placer: str, seed: int) -> Agreement:
+def _stage(settings: dict[str, str | None], cluster: str | None) -> tuple[Stage, ClusterSpec]:
+    """Where it is lived through, and what is there."""
+    import asyncio
+    import tempfile
+    from dataclasses import replace
+
+    from fairlead.cli.live.engines import check_engine, open_executor
+    from fairlead.cli.rehearsal.live_run import Stage, own_stage
+    from fairlead.model.cluster import parse_cluster_shape
+    from fairlead.server.config import load_config
+
+    if settings["engine"] == "local":
+        spec = parse_cluster_shape(cluster or "4x4")
+        if len({(node.gpus, node.gpu_type) for node in spec.nodes}) > 1:
+            raise InputError("virtual nodes are all alike", value=cluster, accepts="NODESxGPUS, such as 4x4")
+        return own_stage(spec), spec
+    if cluster is not None:
+        raise InputError("the engine says what nodes there are", value=cluster, accepts="--engine without --cluster")
+    config = load_config(settings)
+    check_engine(config)
+
+    async def look() -> ClusterSpec:
+        with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
+            executor = await open_executor(replace(config, state_dir=Path(folder)))
+            try:
+                return await executor.inventory()
+            finally:
+                await executor.close()
+
+    return Stage(lambda folder: open_executor(replace(config, state_dir=folder)), engine=True), asyncio.run(look())
+
+
+def _one(workload: Trace, spec: ClusterSpec, policy: str, placer: str, seed: int, stage: Stage) -> Agreement:
     import asyncio
     import tempfile
     from dataclasses import replace
@@ -98,8 +138,8 @@ def _one(workload: Trace, spec: ClusterSpec, policy: str, placer: str, seed: int
         tempfile.TemporaryDirectory(prefix="fairlead-") as folder,
         progress_bar([policy], len(workload), is_slow=True) as bars,
     ):
-        lived = asyncio.run(live_through(workload, spec, policy, placer, Path(folder), bars.next()))
-    return agree(workload, spec, policy, placer, lived, seed)
+        lived, latencies = asyncio.run(live_through(workload, spec, policy, placer, Path(folder), stage, bars.next()))
+    return agree(workload, spec, policy, placer, lived, seed, latencies)
 
 
 def _table(found: list[Agreement]) -> Table:
@@ -121,5 +161,11 @@ def _table(found: list[Agreement]) -> Table:
             f"{1000 * one.late_s:.0f} ms",
             f"{one.settled:,} of {one.pairs:,}",
             str(one.swapped),
+        )
+    told = [one.latencies for one in found if one.latencies.start_s]
+    if told:
+        table.caption = "; ".join(
+            f"start {1000 * one.start_s:.0f} ms, end {1000 * one.end_s:.0f} ms, suspend {1000 * one.suspend_s:.0f} ms"
+            for one in told
         )
     return table

@@ -20,7 +20,7 @@ from fairlead.sim.run import simulate
 from fairlead.state.rules import Options
 
 if TYPE_CHECKING:
-    from fairlead.cli.rehearsal.live_run import Lived
+    from fairlead.cli.rehearsal.live_run import Latencies, Lived
     from fairlead.workload.trace import Trace
 
 SHAKEN = 200  #: simulations that say which orders are settled
@@ -42,6 +42,7 @@ class Agreement:
     pairs: int
     settled: int  #: pairs of jobs whose order of first starts does not hang on being late
     swapped: int  #: of those, how many were the other way round
+    latencies: Latencies  #: that the simulation was given
 
     @property
     def jct_off(self) -> float:
@@ -60,8 +61,16 @@ def lateness(trace: Trace, lived: Sequence[Lived]) -> Floats:
     return late[alone] if alone.any() else late
 
 
-def agree(trace: Trace, cluster: ClusterSpec, policy: str, placer: str, lived: Sequence[Lived], seed: int) -> Agreement:
-    plain = simulate(trace, cluster, policy, placer)
+def agree(
+    trace: Trace,
+    cluster: ClusterSpec,
+    policy: str,
+    placer: str,
+    lived: Sequence[Lived],
+    seed: int,
+    latencies: Latencies,
+) -> Agreement:
+    plain = simulate(trace, cluster, policy, placer, latencies.costs())
     finish, start = plain.outcome.finish_s, plain.outcome.start_s
     live_start = np.array([one.first_start_s for one in lived])
     live_finish = np.array([one.finish_s for one in lived])
@@ -82,6 +91,7 @@ def agree(trace: Trace, cluster: ClusterSpec, policy: str, placer: str, lived: S
         pairs=len(trace) * (len(trace) - 1) // 2,
         settled=int(settled.sum()),
         swapped=int(swapped.sum()),
+        latencies=latencies,
     )
 
 

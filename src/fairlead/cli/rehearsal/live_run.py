@@ -1,11 +1,11 @@
-"""A trace as real processes on virtual GPUs, each working for its stated time."""
+"""A trace as real processes, each working for its stated time: on virtual GPUs of this machine, or wherever an engine puts them."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,10 +14,12 @@ from fairlead.backends.local.executor import LocalExecutor
 from fairlead.backends.local.settings import LocalSettings
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.job import JobSpec
+from fairlead.runtime.protocols import Executor
 from fairlead.server.clock import WallClock
 from fairlead.server.scheduler import Scheduler
 from fairlead.server.store import Store, UserRow
 from fairlead.server.unix_user import SELF, UnixUsers
+from fairlead.state.rules import Options
 
 if TYPE_CHECKING:
     from fairlead.workload.trace import Trace
@@ -25,10 +27,22 @@ if TYPE_CHECKING:
 USER = "rehearsal"
 #: the first second is a multiple of it on the scheduler's clock, so that quanta which divide it tick as they do in simulation
 ALIGNED_S = 10.0
-#: works for so many seconds of its own time: while it is stopped it does not work, and time that passed meanwhile is no work
+MEASURED, MEASURED_S = 5, 3.0  #: jobs that tell how long an engine takes, and what each of them works
+#: works for so many seconds of its own time: while it is stopped it does not work, and time that passed meanwhile is no work. With
+#: a file to keep it in, it writes down what is left when it is asked to, and goes on from there
 PROGRAM = """
-import sys, time
-left, last = float(sys.argv[1]), time.monotonic()
+import os, signal, sys, time
+left, kept = float(sys.argv[1]), sys.argv[2:]
+def save(*_):
+    with open(kept[0] + '.new', 'w') as file:
+        file.write(repr(left))
+    os.replace(kept[0] + '.new', kept[0])
+    os._exit(0)
+if kept:
+    signal.signal(signal.SIGUSR1, save)
+    if os.path.exists(kept[0]):
+        left = float(open(kept[0]).read())
+last = time.monotonic()
 while left > 0:
     time.sleep(min(left, 0.02))
     now = time.monotonic()
@@ -37,8 +51,8 @@ while left > 0:
 """
 
 
-def program(seconds: float) -> tuple[str, ...]:
-    return (sys.executable, "-I", "-S", "-c", PROGRAM, f"{seconds:.3f}")
+def program(seconds: float, kept: Path | None = None) -> tuple[str, ...]:
+    return (sys.executable, "-I", "-S", "-c", PROGRAM, f"{seconds:.3f}", *([] if kept is None else [str(kept)]))
 
 
 @dataclass(frozen=True)
@@ -53,20 +67,52 @@ class Lived:
     state: str
 
 
+@dataclass(frozen=True)
+class Latencies:
+    """What an engine takes on average, in seconds."""
+
+    start_s: float = 0.0  #: from a decision until the job's processes are there
+    end_s: float = 0.0  #: from their end until that is known
+    suspend_s: float = 0.0  #: from the decision until the GPUs are free
+
+    def costs(self) -> Options:
+        """For a simulation of that engine. GPUs are held while a job starts and until its end is known."""
+        return Options(start_cost_s=self.start_s + self.end_s, resume_cost_s=self.suspend_s + self.start_s)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where a workload is lived through."""
+
+    open: Callable[[Path], Awaitable[Executor]]
+    engine: bool = False  #: whose jobs keep what is left of them in files, and whose latencies are measured first
+
+
+def own_stage(cluster: ClusterSpec) -> Stage:
+    """This machine. Every node must have the same GPUs."""
+    first = cluster.nodes[0]
+
+    async def open_local(folder: Path) -> Executor:
+        return await LocalExecutor.open(
+            LocalSettings(folder / "local", gpus=first.gpus, nodes=len(cluster.nodes), gpu_type=first.gpu_type)
+        )
+
+    return Stage(open_local)
+
+
 async def live_through(
     trace: Trace,
     cluster: ClusterSpec,
     policy: str,
     placer: str,
     folder: Path,
+    stage: Stage,
     progress: Callable[[int, int], None] | None = None,
-) -> list[Lived]:
-    """To the last job's end. Every node must have the same GPUs."""
-    first = cluster.nodes[0]
-    settings = LocalSettings(folder / "local", gpus=first.gpus, nodes=len(cluster.nodes), gpu_type=first.gpu_type)
+) -> tuple[list[Lived], Latencies]:
+    """To the last job's end."""
     with Store(folder / "fairlead.db") as store:
         store.accounts.put_user(UserRow(USER, USER, 0.0))
-        executor = await LocalExecutor.open(settings)
+        executor = await stage.open(folder)
         scheduler = Scheduler(
             store,
             executor,
@@ -79,16 +125,19 @@ async def live_through(
         )
         await scheduler.open()
         try:
-            return await _live(scheduler, trace, progress)
+            return await _live(scheduler, trace, folder if stage.engine else None, progress)
         finally:
             await scheduler.close()
 
 
-async def _live(scheduler: Scheduler, trace: Trace, progress: Callable[[int, int], None] | None) -> list[Lived]:
+async def _live(
+    scheduler: Scheduler, trace: Trace, kept: Path | None, progress: Callable[[int, int], None] | None
+) -> tuple[list[Lived], Latencies]:
     warm = await scheduler.submit(
-        _spec(trace, 0, 0.0), USER, _tenant(trace, 0)
+        _spec(trace, 0, 0.0, None), USER, _tenant(trace, 0)
     )  # what is compiled late is compiled now
     await _until_ended(scheduler, lambda: not scheduler.jobs, None, 0)
+    found = Latencies() if kept is None else await _measure(scheduler, kept, _tenant(trace, 0))
     zero = ALIGNED_S * math.ceil(scheduler.now() / ALIGNED_S)
     ids: list[str] = []
     watch = asyncio.create_task(
@@ -96,11 +145,56 @@ async def _live(scheduler: Scheduler, trace: Trace, progress: Callable[[int, int
     )
     for i in range(len(trace)):
         await scheduler.clock.sleep_until(zero + float(trace.submit_s[i]))
-        made = await scheduler.submit(_spec(trace, i, float(trace.duration_s[i])), USER, _tenant(trace, i))
+        made = await scheduler.submit(_spec(trace, i, float(trace.duration_s[i]), kept), USER, _tenant(trace, i))
         ids.append(made.jobs[0].id)
     await watch
     assert warm.jobs[0].id not in ids
-    return [_lived(scheduler, job, zero) for job in ids]
+    return [_lived(scheduler, job, zero) for job in ids], found
+
+
+async def _measure(scheduler: Scheduler, kept: Path, tenant: str) -> Latencies:
+    """A few jobs by themselves, each suspended once on its way."""
+    ids = []
+    for i in range(MEASURED):
+        spec = JobSpec(
+            run=program(MEASURED_S, kept / f"measured-{i}"), gpus=1, estimate_s=MEASURED_S,
+            grace_s=5.0, checkpoint_signal="SIGUSR1",
+        )  # fmt: skip
+        made = await scheduler.submit(spec, USER, tenant)
+        ids.append(made.jobs[0].id)
+        await asyncio.sleep(0.37)  # not in step with whoever asks the engine how things stand
+    for job in ids:
+        await _until(scheduler, _has(scheduler, job, "started"))
+        await asyncio.sleep(0.5)
+        await scheduler.suspend(job, USER)
+    for job in ids:
+        await _until(scheduler, _has(scheduler, job, "suspended"))
+        await scheduler.resume(job, USER)
+    await _until(scheduler, lambda: not scheduler.jobs)
+    starts, suspends, ends = [], [], []
+    for job in ids:
+        at, row = _times(scheduler, job), scheduler.store.job(job)
+        starts += [b - a for a, b in zip(at["start"], at["started"], strict=False)]
+        suspends.append(at["suspended"][0] - at["hold"][0])
+        # what it ran by its supervisor's clock, and by ours
+        assert row.finished_s is not None
+        ends.append(at["end"][0] - row.finished_s)
+    return Latencies(*(sum(one) / len(one) for one in (starts, ends, suspends)))
+
+
+def _times(scheduler: Scheduler, job: str) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for event in scheduler.store.timeline(job):
+        found.setdefault(event.kind, []).append(event.time_s)
+    return found
+
+
+def _has(scheduler: Scheduler, job: str, kind: str) -> Callable[[], bool]:
+    return lambda: kind in _times(scheduler, job)
+
+
+async def _until(scheduler: Scheduler, holds: Callable[[], bool]) -> None:
+    await _until_ended(scheduler, holds, None, 0)
 
 
 async def _until_ended(
@@ -118,13 +212,14 @@ async def _until_ended(
             progress(len(ids) - len(scheduler.jobs), jobs)
 
 
-def _spec(trace: Trace, i: int, seconds: float) -> JobSpec:
+def _spec(trace: Trace, i: int, seconds: float, kept: Path | None) -> JobSpec:
     return JobSpec(
-        run=program(seconds),
+        run=program(seconds, None if kept is None else kept / f"left-{i}"),
         gpus=int(trace.gpus[i]),
         estimate_s=float(trace.duration_s[i]),
         priority=0 if trace.priority is None else int(trace.priority[i]),
         grace_s=5.0,
+        checkpoint_signal="" if kept is None else "SIGUSR1",
     )
 
 
