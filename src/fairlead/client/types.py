@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,7 +105,7 @@ class Explanation:
     message: str = ""
     expected_start_s: float | None = None
     expected_finish_s: float | None = None
-    engine: Sequence[str] = ()  #: what the engine can't do that bears on it
+    engine: tuple[str, ...] = ()  #: what the engine can't do that bears on it
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +147,7 @@ class Node:
     drained_s: float | None = None
     drained_by: str = ""
     drain_reason: str = ""
+    down_reason: str = ""  #: why the engine says that it takes no jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

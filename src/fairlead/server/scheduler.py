@@ -101,6 +101,10 @@ class Scheduler:
     def drained(self) -> dict[str, NodeRow]:
         return dict(self._drained)
 
+    def down(self) -> dict[str, str]:
+        """Nodes that the executor says take no jobs, and why."""
+        return dict(self._setting.down)
+
     def closed(self) -> frozenset[str]:
         """Nodes that take no jobs: drained, or not there at present."""
         core = self._floor.core

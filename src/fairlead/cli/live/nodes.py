@@ -42,9 +42,10 @@ def node_table(found: tuple[Node, ...]) -> RenderableType:
     rows = []
     for node in found:
         drained = " ".join(one for one in (node.drained_by and f"by {node.drained_by}:", node.drain_reason) if one)
+        drained = drained or node.down_reason
         jobs = " ".join(node.jobs[:8]) + (" …" if len(node.jobs) > 8 else "")
         rows.append([node.name, node.state, str(node.gpus), gpus(node.gpus_used), node.gpu_type, jobs, drained])
-    return grid(["node", "state", "GPUs", "used", "type", "jobs", "drained"], rows, numbers=("GPUs", "used"))
+    return grid(["node", "state", "GPUs", "used", "type", "jobs", "why it is out"], rows, numbers=("GPUs", "used"))
 
 
 @talks

@@ -54,6 +54,7 @@ async def listing(request: Request) -> Response:
                 "drained_s": out.drained_s if out else None,
                 "drained_by": out.drained_by if out else "",
                 "drain_reason": out.drain_reason if out else "",
+                "down_reason": desk.scheduler.down().get(node.name, ""),
             }
         )
     return answer({"nodes": nodes, "levels": spec.levels})

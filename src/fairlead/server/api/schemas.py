@@ -208,6 +208,7 @@ class NodeOut(BaseModel):
     drained_s: Seconds | None
     drained_by: str
     drain_reason: str
+    down_reason: str = Field(description="why the engine says that it is not there, or takes no jobs")
 
 
 class Nodes(BaseModel):
