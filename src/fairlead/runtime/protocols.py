@@ -102,7 +102,8 @@ class ReportKind(StrEnum):
 
 @dataclass(frozen=True)
 class Arrival:
-    """A job that somebody gave to the engine, into what is handed to us. It waits there until an order names it."""
+    """A job that somebody gave to the engine, into what is handed to us. It waits there until an order names it. An executor that
+    is opened again reports once more who waits, and who was withdrawn meanwhile."""
 
     foreign: str  #: the engine's name for it, unique for ever
     spec: JobSpec  #: what it asks for; `run` is only shown
@@ -167,11 +168,6 @@ class Executor(Protocol):
 
     async def forget(self, job: str, run: int) -> None:
         """Its end is in the journal: what was kept for adoption may go. Logs stay."""
-        ...
-
-    async def arrivals(self) -> Sequence[Arrival] | None:
-        """All of the engine's own jobs that wait for us now, those that ran and were suspended among them; later ones are
-        reported. None where it can't be asked."""
         ...
 
     async def decline(self, foreign: str, why: str, *, cancel: bool) -> None:

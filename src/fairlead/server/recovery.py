@@ -129,12 +129,3 @@ def _found_running(floor: Floor, turn: Turn, job: Job, run: int) -> None:
         turn.effects.append(Suspend(job.id, run))
     if job.verdict is not None:
         turn.effects.append(Stop(job.id, run))
-
-
-def withdrawn(floor: Floor, waiting: set[str], now: float) -> list[Report]:
-    """Jobs of the engine's own that wait here and no more there: somebody took them back while nobody listened."""
-    gone = [
-        job for name, job in floor.foreign.items() if name not in waiting and not job.present and not job.is_running
-    ]
-    told = "it was taken back in the engine while the scheduler was away"
-    return [Report(ReportKind.WITHDRAWN, now, foreign=job.foreign, message=told) for job in gone]

@@ -28,7 +28,7 @@ from fairlead.server.floor import Floor
 from fairlead.server.gate import Gate
 from fairlead.server.jobs import Job, State
 from fairlead.server.metrics import Metrics
-from fairlead.server.recovery import Setting, go_on, withdrawn
+from fairlead.server.recovery import Setting, go_on
 from fairlead.server.store import Batch, GroupWriter, NodeRow, Store, StoreError, Submission, Submitted
 from fairlead.server.turn import Decline, Effect, Forget, Start, Stop, Suspend, Turn
 from fairlead.server.unix_user import UnixUsers
@@ -157,24 +157,20 @@ class Scheduler:
     async def _listen(self) -> None:
         async for report in self.executor.reports():
             if report.arrival is not None:
-                await self._adopt(report.arrival)
+                while not await self._adopt(report.arrival):  # it is told once, and nothing else can be done meanwhile
+                    await asyncio.sleep(TRY_AGAIN_S)
             else:
                 self._inbox.put_nowait((_telling(self, report), None))
 
     async def _recover(self) -> None:
         stored = await asyncio.to_thread(self.store.recover)
         found = await self.executor.found()
-        arrivals = await self.executor.arrivals()
         turn = Turn(self.clock.now())
         self._drained = {row.name: row for row in stored.nodes}
         self._charged = {}
         self._floor, reports = go_on(self._setting, stored, found, turn)
         self.last_event = stored.last_event
-        if arrivals is not None:
-            reports += withdrawn(self._floor, {one.foreign for one in arrivals}, turn.now)
         await self._finish_turn(turn, [_telling(self, report) for report in reports], [])
-        for arrival in arrivals or ():
-            await self._adopt(arrival)
 
     # -- turns --------------------------------------------------------------------------------------------------------------------
 
@@ -361,14 +357,14 @@ class Scheduler:
 
         return admit
 
-    async def _adopt(self, arrival: Arrival) -> None:
+    async def _adopt(self, arrival: Arrival) -> bool:
         """A job that somebody gave to the engine is as good as submitted here, once. The engine knows its users; what can't be
-        let in is left to it, with the reason."""
+        let in is left to it, with the reason. False where the store can't be written at present."""
         foreign, spec = arrival.foreign, arrival.spec
         if foreign in self._floor.foreign:
-            return
-        tenant = arrival.tenant or spec.tenant or await asyncio.to_thread(self._tenant_of, arrival.user)
+            return True
         try:
+            tenant = arrival.tenant or spec.tenant or await asyncio.to_thread(self._tenant_of, arrival.user)
             if await asyncio.to_thread(self.store.submitted, arrival.user, foreign) is None:
                 self.gate.judge(spec, arrival.user, tenant, self._floor, lambda: {tenant})
                 now = self.clock.now()
@@ -377,8 +373,10 @@ class Scheduler:
                 )
         except InputError as error:
             self._inbox.put_nowait((_declining(arrival, str(error)), None))
-        except StoreError as error:  # it is still there when the store can be written again
-            log.error("%s was not taken up: %s", foreign, error)
+        except StoreError as error:
+            log.error("%s was not taken up yet: %s", foreign, error)
+            return False
+        return True
 
     def _tenant_of(self, user: str) -> str:
         return next((one.tenant for one in self.store.accounts.users() if one.name == user), user)

@@ -19,29 +19,38 @@ class Engine(LocalExecutor):
     declined: dict[str, tuple[str, bool]]
 
     @classmethod
-    def over(cls, local: LocalExecutor, queue: dict[str, Arrival] | None = None) -> Engine:
+    def over(cls, local: LocalExecutor, queue: dict[str, Arrival] | None = None, gone: Sequence[str] = ()) -> Engine:
+        """With what waits in it from before, and who was taken back while nobody listened."""
         local.__class__ = cls
         assert isinstance(local, Engine)
         local.queue, local.declined = queue if queue is not None else {}, {}
+        for arrival in local.queue.values():
+            local._appear(arrival)
+        for foreign in gone:
+            local._gone(foreign)
         return local
+
+    def _appear(self, arrival: Arrival) -> None:
+        told = Report(ReportKind.APPEARED, time.time(), foreign=arrival.foreign, arrival=arrival)
+        self._reports.put_nowait(told)
+
+    def _gone(self, foreign: str) -> None:
+        told = Report(ReportKind.WITHDRAWN, time.time(), foreign=foreign, message="cancelled by its owner")
+        self._reports.put_nowait(told)
 
     def give(self, foreign: str, *run: str, user: str = "eve", tenant: str = "", **spec: object) -> None:
         """As a person does, to the engine itself."""
         spec.setdefault("grace_s", 5.0)
         arrival = Arrival(foreign, JobSpec(run=run, **spec), user, tenant, time.time())  # type: ignore[arg-type]
         self.queue[foreign] = arrival
-        self._reports.put_nowait(Report(ReportKind.APPEARED, time.time(), foreign=foreign, arrival=arrival))
+        self._appear(arrival)
 
     def take_back(self, foreign: str) -> None:
         del self.queue[foreign]
-        told = "cancelled by its owner"
-        self._reports.put_nowait(Report(ReportKind.WITHDRAWN, time.time(), foreign=foreign, message=told))
+        self._gone(foreign)
 
     def tell(self, kind: ReportKind, node: str, why: str = "") -> None:
         self._reports.put_nowait(Report(kind, time.time(), node=node, message=why))
-
-    async def arrivals(self) -> Sequence[Arrival]:
-        return list(self.queue.values())
 
     async def decline(self, foreign: str, why: str, *, cancel: bool) -> None:
         self.declined[foreign] = why, cancel

@@ -96,7 +96,7 @@ async def test_taken_back_in_the_engine_it_is_cancelled_here(tmp_path: Path) -> 
         assert (row.state, row.reason, row.message) == ("cancelled", "withdrawn", "cancelled by its owner")
         assert engine_of(one).declined == {}
     del queue["e:2"]  # while nobody listened
-    async with world(tmp_path, gpus=1, engine=again) as one:
+    async with world(tmp_path, gpus=1, engine=lambda local: Engine.over(local, queue, ["e:2"])) as one:
         row = (await one.ended(second))[0]
         assert (row.state, row.reason) == ("cancelled", "withdrawn")
         await one.scheduler.cancel(blocker, "ann")

@@ -28,7 +28,7 @@ from fairlead.backends.local.settings import LocalSettings
 from fairlead.backends.orders import Refused
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
-from fairlead.runtime.protocols import Arrival, Capabilities, Found, Order, Report, ReportKind
+from fairlead.runtime.protocols import Capabilities, Found, Order, Report, ReportKind
 
 #: how often a supervisor is started for a run before the run is given up
 LAUNCHES = 3
@@ -138,7 +138,7 @@ class LocalExecutor:
         old, new = last.dir.order()["gpus"], plan["gpus"]
         same_shape = sorted(len(names) for _, names in old) == sorted(len(names) for _, names in new)
         if not same_shape:
-            raise layout.Refused("its processes were started for another number of GPUs, and must be started again")
+            raise Refused("its processes were started for another number of GPUs, and must be started again")
         if self.machine.is_virtual or old == new:
             return {}
         pairs = [
@@ -185,12 +185,8 @@ class LocalExecutor:
             self._unlink(known)  # its supervisor may be about to hang up
             await self._in_thread(lambda: rundir.remove(known.dir.path))
 
-    async def arrivals(self) -> Sequence[Arrival]:
-        """Nobody gives jobs to this machine but through us."""
-        return ()
-
     async def decline(self, foreign: str, why: str, *, cancel: bool) -> None:
-        """None has ever arrived."""
+        """Nobody gives jobs to this machine but through us."""
 
     async def close(self) -> None:
         for task in self._tasks:

@@ -56,11 +56,11 @@ def capabilities_of(engine: str) -> Capabilities:
     if engine == "local":
         return EVERYTHING
     if engine in ("slurm", "slurm-pilot"):
-        from fairlead.backends.slurm.settings import capabilities
+        from fairlead.backends.slurm.settings import can
 
-        return capabilities("pilot" if engine == "slurm-pilot" else "jobs")
+        return can("pilot" if engine == "slurm-pilot" else "jobs")
     if engine == "ray":
-        from fairlead.backends.ray.settings import CAPABILITIES
+        from fairlead.backends.ray.executor import CAPABILITIES
 
         return CAPABILITIES
     raise unknown("engine", engine, ["local", "slurm", "slurm-pilot", "ray"])
