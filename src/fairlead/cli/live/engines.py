@@ -5,7 +5,8 @@ An engine's module is imported when it is asked for: what it needs beyond fairle
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
+import sys
 from typing import TYPE_CHECKING
 
 from fairlead.backends.local.settings import LocalSettings
@@ -13,12 +14,13 @@ from fairlead.model.errors import InputError
 from fairlead.model.suggest import unknown
 
 if TYPE_CHECKING:
+    from fairlead.backends.ray import RaySettings
     from fairlead.runtime.protocols import Capabilities, Executor, Watcher
     from fairlead.server.config import Config
 
 _LOGS_KEPT = 3  #: older files of a job's output
 #: what a setting is of no use without
-_OF_ENGINE = {"partition": "slurm", "slurm_mode": "slurm", "address": "ray"}
+_OF_ENGINE = {"partition": "slurm", "slurm_mode": "slurm", "address": "ray", "ray_python": "ray"}
 
 
 def check_engine(config: Config) -> None:
@@ -74,10 +76,9 @@ async def open_executor(config: Config) -> Executor:
             SlurmSettings(config.state_dir, config.partition, mode=config.slurm_mode, poll_s=config.poll)
         )
     if config.engine == "ray":
-        _need("ray")
-        from fairlead.backends.ray import RayExecutor, RaySettings
+        from fairlead.backends.ray import RayExecutor
 
-        return await RayExecutor.open(RaySettings(config.state_dir, config.address, poll_s=config.poll))
+        return await RayExecutor.open(_ray(config))
     from fairlead.backends.local.executor import LocalExecutor
 
     return await LocalExecutor.open(local_settings(config))
@@ -88,19 +89,21 @@ async def open_watcher(config: Config) -> Watcher:
         from fairlead.backends.slurm import SlurmSettings, SlurmWatcher
 
         return await SlurmWatcher.open(SlurmSettings(config.state_dir, config.partition, poll_s=config.poll))
-    _need("ray")
-    from fairlead.backends.ray import RaySettings, RayWatcher
+    from fairlead.backends.ray import RayWatcher
 
-    return await RayWatcher.open(RaySettings(config.state_dir, config.address, poll_s=config.poll))
+    return await RayWatcher.open(_ray(config))
 
 
-def _need(extra: str) -> None:
-    try:
-        importlib.import_module(extra)
-    except ImportError:
+def _ray(config: Config) -> RaySettings:
+    from fairlead.backends.ray import RaySettings
+
+    if not config.ray_python and importlib.util.find_spec("ray") is None:
         raise InputError(
-            f"the engine {extra!r} needs a package that is not here", accepts=f"pip install 'fairlead[{extra}]'"
-        ) from None
+            "the engine 'ray' needs a package that is not here",
+            accepts="pip install 'fairlead[ray]', or ray_python: a Python that has Ray",
+        )
+    python = config.ray_python or sys.executable
+    return RaySettings(config.state_dir, config.address, poll_s=config.poll, python=python)
 
 
 def local_settings(config: Config) -> LocalSettings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import sys
 from collections.abc import Awaitable, Callable
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from fairlead.backends.local.executor import LocalExecutor
 from fairlead.backends.local.settings import LocalSettings
 from fairlead.model.cluster import ClusterSpec
+from fairlead.model.errors import InputError
 from fairlead.model.job import JobSpec
 from fairlead.runtime.protocols import Executor
 from fairlead.server.clock import WallClock
@@ -136,7 +138,7 @@ async def _live(
     warm = await scheduler.submit(
         _spec(trace, 0, 0.0, None), USER, _tenant(trace, 0)
     )  # what is compiled late is compiled now
-    await _until_ended(scheduler, lambda: not scheduler.jobs, None, 0)
+    await _until(scheduler, _has(scheduler, warm.jobs[0].id, "end"))
     found = Latencies() if kept is None else await _measure(scheduler, kept, _tenant(trace, 0))
     zero = ALIGNED_S * math.ceil(scheduler.now() / ALIGNED_S)
     ids: list[str] = []
@@ -164,16 +166,21 @@ async def _measure(scheduler: Scheduler, kept: Path, tenant: str) -> Latencies:
         ids.append(made.jobs[0].id)
         await asyncio.sleep(0.37)  # not in step with whoever asks the engine how things stand
     for job in ids:
-        await _until(scheduler, _has(scheduler, job, "started"))
+        await _until(scheduler, _has(scheduler, job, "started", "end"))
         await asyncio.sleep(0.5)
-        await scheduler.suspend(job, USER)
+        with contextlib.suppress(InputError):  # one that has ended is told of below
+            await scheduler.suspend(job, USER)
     for job in ids:
-        await _until(scheduler, _has(scheduler, job, "suspended"))
-        await scheduler.resume(job, USER)
-    await _until(scheduler, lambda: not scheduler.jobs)
+        await _until(scheduler, _has(scheduler, job, "suspended", "end"))
+        with contextlib.suppress(InputError):
+            await scheduler.resume(job, USER)
+    for job in ids:
+        await _until(scheduler, _has(scheduler, job, "end"))
     starts, suspends, ends = [], [], []
     for job in ids:
         at, row = _times(scheduler, job), scheduler.store.job(job)
+        if row.state != "done":
+            raise InputError(f"a job that was to measure the engine is {row.state}: {row.message}", value=job)
         starts += [b - a for a, b in zip(at["start"], at["started"], strict=False)]
         suspends.append(at["suspended"][0] - at["hold"][0])
         # what it ran by its supervisor's clock, and by ours
@@ -189,8 +196,9 @@ def _times(scheduler: Scheduler, job: str) -> dict[str, list[float]]:
     return found
 
 
-def _has(scheduler: Scheduler, job: str, kind: str) -> Callable[[], bool]:
-    return lambda: kind in _times(scheduler, job)
+def _has(scheduler: Scheduler, job: str, *kinds: str) -> Callable[[], bool]:
+    """Whether anything of the kind has happened to it."""
+    return lambda: not _times(scheduler, job).keys().isdisjoint(kinds)
 
 
 async def _until(scheduler: Scheduler, holds: Callable[[], bool]) -> None:
