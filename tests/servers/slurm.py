@@ -54,9 +54,9 @@ SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=2000
 GresTypes=gpu
 TopologyPlugin=topology/tree
-SlurmctldTimeout=30
+SlurmctldTimeout=10
 SlurmdTimeout={slurmd_timeout}
-MessageTimeout=30
+MessageTimeout=5
 KillWait=3
 MinJobAge={min_job_age}
 ReturnToService=2
@@ -155,6 +155,9 @@ class SlurmCluster:
         _wait(lambda: "UP" in self.run("scontrol", "ping", check=False), "slurmctld")
 
     def kill_slurmctld(self) -> None:
+        """As a crash would, but a moment after it has saved what happened: what it has not saved it forgets, and gives the numbers
+        of jobs again that it had given."""
+        time.sleep(3.0)
         self._kill("slurmctld")
 
     def start_slurmd(self, node: str) -> None:
@@ -180,8 +183,10 @@ class SlurmCluster:
 
     def stop(self) -> None:
         """And whatever of its jobs is left."""
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            self.run("scancel", "-f", "-s", "KILL", "-u", "root,nobody,daemon", check=False)
+        with contextlib.suppress(OSError, subprocess.SubprocessError, RuntimeError):
+            left = self.run("squeue", "-h", "-a", "-o", "%A").split()
+            if left:
+                self.run("scancel", "-f", "-s", "KILL", *left, check=False)
         for name in sorted(self._processes, key=lambda name: (name == "munged", name == "slurmctld")):
             process = self._processes[name]
             process.send_signal(signal.SIGTERM)
@@ -240,10 +245,16 @@ class SlurmCluster:
         return self.jobs().get(job, "")
 
     def clear(self) -> None:
-        """Cancel everything, and wait until nothing is left of it; nodes take jobs again."""
-        self.run("scancel", "-u", "root,nobody,daemon", check=False)
-        self.run("scancel", "-f", "-s", "KILL", "-u", "root,nobody,daemon", check=False)
-        _wait(lambda: not self.run("squeue", "-h", "-a").strip(), "the end of all jobs")
+        """Cancel everything, and wait until nothing is left of it."""
+
+        def is_clear() -> bool:
+            left = self.run("squeue", "-h", "-a", "-o", "%A").split()
+            if left:
+                self.run("scancel", *left, check=False)
+                self.run("scancel", "-f", "-s", "KILL", *left, check=False)
+            return not left
+
+        _wait(is_clear, "the end of all jobs")
 
 
 @contextmanager

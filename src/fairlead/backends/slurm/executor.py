@@ -356,6 +356,8 @@ class SlurmExecutor:
         if run.is_over:
             return
         row = self.rows.get(run.slurm_id)
+        if row is not None and not run.foreign and row["comment"] != self._name_of(run):
+            row = None  # a controller that was killed may give a number twice
         is_fresh = bool(run.slurm_id) and self.rows_s > run.known_s
         if run.foreign:
             report = self.guests.judge(run, row, self._down) if is_fresh else None
@@ -366,7 +368,7 @@ class SlurmExecutor:
                 report = self.pilots.judge(run, self.rows, self._down) or report
             elif (report is None or not judge.is_end(report)) and is_fresh:
                 down = any(self._down.get(node) for node in run.nodes)
-                report = judge.by_slurm(run, row, down, self.settings.lease_s, self.chores) or report
+                report = judge.by_slurm(run, row, self.rows_s, down, self.settings.lease_s, self.chores) or report
         if report is None:
             return
         if judge.is_end(report):
@@ -378,6 +380,9 @@ class SlurmExecutor:
                 before = self.runs.get((run.job, run.run - 1))
                 if before is not None and not before.is_over:
                     before.keep(before.report(ReportKind.SUSPENDED, method=Suspension.STOP, message="it went on"))
+
+    def _name_of(self, run: Run) -> str:
+        return plan.identity(self.instance, run.job, run.run)
 
     def _conclude(self, run: Run, report: Report) -> None:
         started = run.unseen_start()

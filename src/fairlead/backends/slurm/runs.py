@@ -30,6 +30,7 @@ class Run:
     is_silent: bool = False  #: adopted, and nobody has asked yet what was found: `found` will tell
     told: str = ""  #: the phase that was reported last
     known_s: float = 0.0  #: since when its Slurm job is known, by the clock that never falls back
+    begun_s: float = 0.0  #: since when an agent is known to have it, though Slurm said that it waits
     gone_s: float | None = None  #: since when Slurm has it no more, by the same clock
     fenced_s: float | None = None
     asked_s: float = 0.0
@@ -252,6 +253,8 @@ class Run:
 
     def unseen_start(self) -> Report | None:
         """That it started, where that was so short a time ago that nobody has said it before its end."""
+        if self.foreign and not self.told and "started_s" in self.notes:
+            return self.report(ReportKind.STARTED, time_s=self.notes["started_s"])
         if self.told or self.phase in ("", FAILED) or not any(part.get("began_s") for part in self.parts.values()):
             return None
         resumed = any(part.get("continues") is not None for part in self.parts.values())
