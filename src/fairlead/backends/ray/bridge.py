@@ -17,9 +17,18 @@ from fairlead.backends.ray.settings import RaySettings
 SOURCE = str(Path(fairlead.__file__).resolve().parents[1])
 _LONGEST_LINE = 1 << 26
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.5, 15.0
-_CLOSE_S = 6.0
+_CLOSE_S, _LEAVE_S = 6.0, 1.0
 #: of its last words, what an error message repeats
 _LAST_LINES = 3
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Killed only where it does not leave by itself, since asking a dead one takes its result from whoever waits for it."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), _LEAVE_S)
+    if process.returncode is None:
+        process.kill()
+        await process.wait()
 
 
 class Bridge:
@@ -39,6 +48,7 @@ class Bridge:
         self._errors = os.path.join(folder, "bridge.log")
         self._process: asyncio.subprocess.Process | None = None
         self._task = asyncio.get_running_loop().create_task(self._keep())
+        self._is_closing = False
         self.connected = False
         self.trouble = ""
 
@@ -55,6 +65,7 @@ class Bridge:
 
     async def close(self) -> None:
         """What was told last is still done."""
+        self._is_closing = True
         if self._process and self._process.stdin and self.connected:
             self._process.stdin.close()
             with contextlib.suppress(TimeoutError):
@@ -64,9 +75,11 @@ class Bridge:
 
     async def _keep(self) -> None:
         pause_s = _FIRST_PAUSE_S
-        while True:
+        while not self._is_closing:  # a cancellation can get lost where what it interrupts is just done
             was_connected = await self._once()
             self.connected = False
+            if self._is_closing:
+                return
             self.trouble = self._last_words()
             self._hear({"event": "lost", "message": self.trouble})
             pause_s = _FIRST_PAUSE_S if was_connected else min(pause_s * 2, _LAST_PAUSE_S)
@@ -103,9 +116,7 @@ class Bridge:
         finally:
             self._process = None
             self.connected = False
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+            await _end(process)
         return was_connected
 
     def _environment(self) -> dict[str, str]:
