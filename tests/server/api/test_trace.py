@@ -92,7 +92,9 @@ def test_an_export_through_the_api_replays(live: Service, tmp_path: Path) -> Non
     assert (answer.headers["content-type"], answer.headers["x-fairlead-left-out"]) == ("text/csv; charset=utf-8", "1")
     found = {row["job_id"]: row for row in rows(answer.text)}
     assert never not in found
-    assert float(found[ids[0]]["duration_s"]) >= 0.1 * (1 - 5e-4)  # a wall clock may be slewed by so much while it sleeps
+    assert float(found[ids[0]]["duration_s"]) >= 0.1 * (
+        1 - 5e-4
+    )  # a wall clock may be slewed by so much while it sleeps
     path = tmp_path / "yesterday.csv"
     path.write_text(answer.text)
     trace = load_trace(path).trace
