@@ -1,4 +1,4 @@
-"""One browser for all tests, one scheduler for those of a file."""
+"""One browser and one scheduler for the tests of a file."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 from tests.server.api.service import Service, service
 
+from . import scenario
 from .browser import FLAGS, Watched, chromium, watched
+from .stage import Stage, staged
 
 #: somebody's page: `signed_in("ann")`
 SignedIn = Callable[..., Watched]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """For a file of tests: as long as playwright has one, nothing else in this process can run an event loop of its own."""
     path = chromium()
     with sync_playwright() as playwright:
         made = playwright.chromium.launch(executable_path=path, args=FLAGS)
@@ -28,6 +31,13 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with service(tmp_path_factory.mktemp("dashboard") / "state") as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """The seeded scenario, after six hours."""
+    with staged(scenario.day(tmp_path_factory.mktemp("day") / "state")) as made:
         yield made
 
 

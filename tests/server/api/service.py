@@ -26,7 +26,7 @@ from fairlead.server.scheduler import Scheduler
 from fairlead.server.store import Store
 from fairlead.server.unix_user import SELF, UnixUsers
 
-PATIENCE_S = 60.0  # the first job of a kind may have to wait for a compiler
+PATIENCE_S = 15.0  # the first job of a kind may have to wait for a compiler
 #: name: tenant and role
 PEOPLE = {
     "ada": ("infra", Role.ADMIN),
@@ -153,10 +153,10 @@ def wait_for(look: Callable[[], Any]) -> Any:
 
 
 @contextmanager
-def service(path: Path, **settings: Any) -> Iterator[Service]:
+def service(path: Path, made: Service | None = None, **settings: Any) -> Iterator[Service]:
     from tests.backends.harness import clean_up
 
-    made = Service(path, **settings)
+    made = made or Service(path, **settings)
     ready: Future[None] = Future()
     stop = threading.Event()
 

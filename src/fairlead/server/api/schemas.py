@@ -72,6 +72,9 @@ class WhatIf(Body):
     policies: list[Name] = Field(default=[], max_length=20, description="to be compared with the present one")
     placer: Name | None = None
     add_nodes: Name | None = Field(None, description="nodes that are not there: NODESxGPUS[@TYPE], several joined by +")
+    remove_nodes: list[Name] = Field(
+        default=[], max_length=1000, description="names of nodes, were they gone: what runs there waits again"
+    )
 
 
 class NewToken(Body):
@@ -95,6 +98,8 @@ class Problem(BaseModel):
     field: str | None = None
     value: str | int | float | bool | None = None
     accepts: str | None = None
+    file: str | None = Field(None, description="of a trace that was sent: what it is called")
+    line: int | None = Field(None, description="and the line that can't be used")
 
 
 class PlaceOut(BaseModel):
@@ -359,7 +364,11 @@ class WhatIfRow(BaseModel):
     policy: str
     placer: str
     add_nodes: str
+    remove_nodes: list[str]
     error: str
+    coming: dict[str, Any] | None = Field(
+        None, description="the hours to come in 96 steps: length_s, gpus, held_gpus, waiting_jobs, ended_jobs"
+    )
     jobs: int | None = None
     finished: int | None = Field(None, description="of these jobs, those that end within a year")
     never: int | None = Field(None, description="those that can't run as things are")
