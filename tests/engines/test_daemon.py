@@ -26,11 +26,11 @@ PATIENCE_S = 240.0
 
 @pytest.fixture
 def shared() -> Iterator[Path]:
-    """A folder that every node and every user can reach."""
+    """A folder that every node and every user can reach, with a file that all of them write to."""
     folder = Path(tempfile.mkdtemp(prefix="fl-eng-", dir="/tmp"))
     folder.chmod(0o755)
-    (folder / "seen").mkdir()
-    (folder / "seen").chmod(0o777)
+    (folder / "runs").touch()
+    (folder / "runs").chmod(0o666)
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -99,7 +99,7 @@ def begun(file: Path, count: int) -> Callable[[], bool]:
 def test_a_scheduler_on_slurm_that_is_killed_goes_on(shared: Path, slurm_cluster: SlurmCluster) -> None:
     """And so it does when the controller is killed, and jobs of both doors are under way."""
     slurm_cluster.clear()
-    file = shared / "seen" / "runs"
+    file = shared / "runs"
     with scheduler(shared, "--engine", "slurm", "--partition", slurm_cluster.partition, **slurm_cluster.env) as daemon:
         jobs = load(daemon, file, 24, 1)
         numbers = [slurm_cluster.sbatch(shell(file, 2.0), "--gres=gpu:1") for _ in range(6)]
@@ -121,7 +121,7 @@ def test_a_scheduler_on_slurm_that_is_killed_goes_on(shared: Path, slurm_cluster
 
 
 def test_a_scheduler_on_ray_that_is_killed_goes_on(shared: Path, ray_cluster: RayCluster) -> None:
-    file = shared / "seen" / "runs"
+    file = shared / "runs"
     env = {"FAIRLEAD_RAY_PYTHON": str(ray_cluster.python), **ray_cluster.environment()}
     with scheduler(shared, "--engine", "ray", "--address", ray_cluster.address, **env) as daemon:
         jobs = load(daemon, file, 16, 2)

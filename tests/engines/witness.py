@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 PROGRAM = """
@@ -65,7 +66,7 @@ def check_once(file: Path, jobs: list[str]) -> None:
         assert sum(run.is_whole for run in mine) == 1, (
             f"job {job} ended {sum(run.is_whole for run in mine)} times: {mine}"
         )
-        for one, other in zip(mine, mine[1:], strict=False):
+        for one, other in pairwise(mine):
             assert one.last_s <= other.begin_s, f"job {job} ran twice at the same time: {one}, {other}"
 
 
