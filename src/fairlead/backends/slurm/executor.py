@@ -32,7 +32,7 @@ from fairlead.backends.slurm.inventory import Site, survey
 from fairlead.backends.slurm.pilots import Pilots
 from fairlead.backends.slurm.rows import Row, all_jobs, node_states
 from fairlead.backends.slurm.runs import Run
-from fairlead.backends.slurm.settings import PILOT, SlurmSettings, can
+from fairlead.backends.slurm.settings import PILOT, SlurmSettings, capabilities
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
 from fairlead.runtime.protocols import Found, Order, Report, ReportKind, Suspension
@@ -53,7 +53,7 @@ class SlurmExecutor:
 
     def __init__(self, settings: SlurmSettings, slurm: Slurm, site: Site, lock: RunDir) -> None:
         self.settings, self.slurm, self.site = settings, slurm, site
-        self.capabilities = can(settings.mode)
+        self.capabilities = capabilities(settings.mode)
         self.runs: dict[_Key, Run] = {}
         self.rows: Mapping[str, Row] = {}
         self.rows_s = -1.0  #: when they were asked for, by the clock that never falls back
@@ -71,7 +71,7 @@ class SlurmExecutor:
         self._polled = asyncio.Condition()
         self._down: dict[str, str] = {}
         self._submitting: set[_Key] = set()
-        self.chores = Chores(slurm, lambda: self._loop.call_soon_threadsafe(self._todo.set))
+        self.chores = Chores(slurm, self._have_it_done)
         self.guests = Guests(lock.path, site, self.chores, self._emit)
         self.pilots = Pilots(lock.path, site, settings, slurm, self._library, self.instance)
 
@@ -132,7 +132,7 @@ class SlurmExecutor:
         if (order.job, order.run) in self.runs:
             return None
         try:
-            user = unix_user(order.user)
+            user = None if order.foreign else unix_user(order.user)
             owner = (user["uid"], user["gid"]) if user else None
             doc = plan.plan(order, self.site, self.settings)
             if not order.foreign:
@@ -394,6 +394,9 @@ class SlurmExecutor:
         elif self.settings.mode == PILOT:
             self.pilots.concluded(run)
         self._tell(run, report)
+
+    def _have_it_done(self) -> None:
+        self._loop.call_soon_threadsafe(self._todo.set)
 
     def _tell(self, run: Run, report: Report) -> None:
         if not run.is_silent:

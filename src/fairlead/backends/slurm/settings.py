@@ -13,6 +13,14 @@ JOBS, PILOT = "jobs", "pilot"
 RUNS = "-fairlead"
 
 
+def capabilities(mode: str) -> Capabilities:
+    """A Slurm job gives its GPUs back by ending; it comes back on whichever nodes, with whichever GPUs of them. Runs that share a
+    pilot's allocation are stopped where they are, and their memory stays taken."""
+    if mode == PILOT:
+        return Capabilities(suspend=True, frees_memory=False, migrate=False, share=True, choose_gpus=True)
+    return Capabilities(suspend=True, frees_memory=True, migrate=True, share=False, choose_gpus=False)
+
+
 @dataclass(frozen=True)
 class SlurmSettings:
     """`partition` is what is handed to us, "" for Slurm's default one. `state_dir` must be on a filesystem that the nodes share."""
@@ -41,7 +49,7 @@ class SlurmSettings:
             )
 
 
-def can(mode: str) -> Capabilities:
+def capabilities(mode: str) -> Capabilities:
     """A Slurm job gives its GPUs back by ending; it comes back on whichever nodes, with whichever GPUs of them. Runs that share a
     pilot's allocation are stopped where they are, and their memory stays taken."""
     if mode == PILOT:

@@ -11,7 +11,7 @@ from fairlead.backends.slurm.arrivals import arrival, foreign_name, gpus
 from fairlead.backends.slurm.commands import Slurm
 from fairlead.backends.slurm.inventory import Site, survey
 from fairlead.backends.slurm.rows import ACTIVE, Row, all_jobs, node_states
-from fairlead.backends.slurm.settings import SlurmSettings, can
+from fairlead.backends.slurm.settings import SlurmSettings, capabilities
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
 from fairlead.runtime.protocols import Arrival, Capabilities, Phase, Scene, Sighting
@@ -37,7 +37,7 @@ class SlurmWatcher:
 
     @property
     def capabilities(self) -> Capabilities:
-        return can(self._settings.mode)
+        return capabilities(self._settings.mode)
 
     async def inventory(self) -> ClusterSpec:
         return self.site.spec

@@ -58,9 +58,9 @@ def capabilities_of(engine: str) -> Capabilities:
     if engine == "local":
         return EVERYTHING
     if engine in ("slurm", "slurm-pilot"):
-        from fairlead.backends.slurm.settings import can
+        from fairlead.backends.slurm.settings import capabilities
 
-        return can("pilot" if engine == "slurm-pilot" else "jobs")
+        return capabilities("pilot" if engine == "slurm-pilot" else "jobs")
     if engine == "ray":
         from fairlead.backends.ray.executor import CAPABILITIES
 
