@@ -47,11 +47,3 @@ class SlurmSettings:
             raise InputError(
                 "a lease so short ends with every hiccup of the filesystem", value=self.lease_s, accepts="4 s or more"
             )
-
-
-def capabilities(mode: str) -> Capabilities:
-    """A Slurm job gives its GPUs back by ending; it comes back on whichever nodes, with whichever GPUs of them. Runs that share a
-    pilot's allocation are stopped where they are, and their memory stays taken."""
-    if mode == PILOT:
-        return Capabilities(suspend=True, frees_memory=False, migrate=False, share=True, choose_gpus=True)
-    return Capabilities(suspend=True, frees_memory=True, migrate=True, share=False, choose_gpus=False)
