@@ -14,10 +14,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from fairlead.backends.ray import RayExecutor
-from fairlead.runtime.protocols import Order, Place, ReportKind
 from tests.backends.ray_bench import RayBench, settings
 from tests.servers.ray_cluster import RayCluster, installed
+
+from fairlead.backends.ray import RayExecutor
+from fairlead.runtime.protocols import Order, Place, ReportKind
 
 PLACE = [Place("node-1", (0,))]
 #: its first act is to write down what time it is, and so is its last
