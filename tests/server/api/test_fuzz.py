@@ -34,7 +34,7 @@ CHECKS = [
 
 
 #: what answers on and on
-_STREAMS = ("/v1/events", "/v1/jobs/{job_id}/events", "/v1/jobs/{job_id}/logs")
+_STREAMS = ("/v1/events", "/v1/jobs/{job_id}/events", "/v1/jobs/{job_id}/logs", "/v1/cluster")
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fairlead.server.api import cluster, events, jobs, logs, nodes, tenants, tokens, trace
+from fairlead.server.api import cluster, events, jobs, logs, nodes, pages, tenants, tokens, trace
 from fairlead.server.api.desk import Desk
 from fairlead.server.api.entrance import Entrance, methods_at
 from fairlead.server.api.foresight import Foresight
+from fairlead.server.api.fresh import Fresh
 from fairlead.server.api.limits import Rates
 from fairlead.server.api.openapi import described
 from fairlead.server.api.picture import Pictures
@@ -45,10 +46,12 @@ def create_app(scheduler: Scheduler, tokens: Tokens, config: Config, metrics: Me
         foresight=Foresight(scheduler),
         pictures=Pictures(scheduler),
     )
+    desk.beats = Fresh(lambda: cluster.beat(desk), lambda: scheduler.last_event, 0.9, 5.0)
     for part in _PARTS:
         app.router.routes.extend(part.routes.routes)
     app.router.routes.extend(cluster.outside.routes)
     _describe(app)
+    app.router.routes.extend(pages.ROUTES)
     app.add_middleware(Entrance, desk=desk, routes=app.router.routes)
     for kind in HANDLED:
         app.add_exception_handler(kind, handle)

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
 
+from fastapi import Query
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from fairlead.model.errors import InputError
 from fairlead.server.api import schemas
-from fairlead.server.api.desk import answer, desk_of, problem_responses, read, require, router, takes, who_asks
+from fairlead.server.api.desk import (
+    Desk,
+    answer,
+    desk_of,
+    problem_responses,
+    read,
+    require,
+    router,
+    still_welcome,
+    takes,
+    who_asks,
+)
 from fairlead.server.api.picture import set_gauges
 from fairlead.server.api.version import VERSION
-from fairlead.server.auth import Act
+from fairlead.server.auth import Act, Identity
 from fairlead.server.metrics import CONTENT_TYPE
 
 routes = router("cluster")
@@ -25,28 +40,77 @@ async def me(request: Request) -> Response:
     return answer({"user": who.user, "role": str(who.role), "tenant": who.tenant})
 
 
-@routes.get("/cluster", response_model=schemas.Cluster, summary="Counts of everything")
-async def cluster(request: Request) -> Response:
-    desk, _ = desk_of(request), require(request, Act.SEE_CLUSTER)
+_AT_MOST_EVERY_S = 1.0
+
+
+@routes.get(
+    "/cluster",
+    response_model=schemas.Cluster,
+    responses={
+        200: {
+            "model": schemas.Cluster,
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            "description": "The counts, or a stream of them",
+        }
+    },
+    summary="Counts of everything",
+)
+async def cluster(
+    request: Request,
+    follow: Annotated[
+        bool, Query(description="server-sent events: the counts again when something happens, once a second at most, and every few seconds")
+    ] = False,
+) -> Response:
+    """With `follow`, `last_event` says whether there is anything new to ask for: a thousand jobs that start at once are one
+    message."""
+    desk, who = desk_of(request), require(request, Act.SEE_CLUSTER)
+    if not follow:
+        return answer(await counts(desk))
+    desk.rates.may_stream(who.token_id)
+    headers = {"X-Accel-Buffering": "no"}
+    return StreamingResponse(_beats(request, desk, who), media_type="text/event-stream", headers=headers)
+
+
+async def counts(desk: Desk) -> dict[str, Any]:
     picture, scheduler = await desk.pictures.latest(), desk.scheduler
     out = scheduler.closed()
-    return answer(
-        {
-            "gpus": scheduler.spec.gpus,
-            "gpus_used": picture.used_milli / 1000,
-            "nodes": len(scheduler.spec.nodes),
-            "nodes_up": sum(node.name not in out for node in scheduler.spec.nodes),
-            "jobs": picture.by_state(),
-            "tenants": picture.by_tenant(),
-            "policy": scheduler.policy,
-            "placer": scheduler.placer,
-            "version": VERSION,
-            "started_s": scheduler.started_s,
-            "now_s": desk.clock(),
-            "last_event": scheduler.last_event,
-            "trouble": scheduler.trouble,
-        }
-    )
+    return {
+        "gpus": scheduler.spec.gpus,
+        "gpus_used": picture.used_milli / 1000,
+        "nodes": len(scheduler.spec.nodes),
+        "nodes_up": sum(node.name not in out for node in scheduler.spec.nodes),
+        "jobs": picture.by_state(),
+        "tenants": picture.by_tenant(),
+        "policy": scheduler.policy,
+        "placer": scheduler.placer,
+        "version": VERSION,
+        "started_s": scheduler.started_s,
+        "now_s": desk.clock(),
+        "last_event": scheduler.last_event,
+        "trouble": scheduler.trouble,
+    }
+
+
+async def beat(desk: Desk) -> bytes:
+    """The counts as one message of a stream."""
+    found = await counts(desk)
+    return f"id: {found['last_event']}\nevent: cluster\ndata: {json.dumps(found, separators=(',', ':'))}\n\n".encode()
+
+
+async def _beats(request: Request, desk: Desk, who: Identity) -> AsyncIterator[bytes]:
+    """However many look on, each message is made once (`Desk.beats`)."""
+    with desk.rates.streaming(who.token_id):
+        sent = b""
+        yield b"retry: 2000\n\n"
+        while not desk.closing:
+            seen, found = desk.scheduler.last_event, await desk.beats.get()
+            if found != sent:
+                sent = found
+                yield found
+            await asyncio.sleep(_AT_MOST_EVERY_S)
+            await desk.scheduler.after(seen, _AT_MOST_EVERY_S)
+            if not await still_welcome(request):
+                return
 
 
 @routes.get("/policy", response_model=schemas.PolicyOut, summary="Who runs, and where")

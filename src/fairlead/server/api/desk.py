@@ -25,6 +25,7 @@ from fairlead.workload.fields import field_error
 
 if TYPE_CHECKING:
     from fairlead.server.api.foresight import Foresight
+    from fairlead.server.api.fresh import Fresh
     from fairlead.server.api.picture import Pictures
     from fairlead.server.scheduler import Scheduler
 
@@ -41,6 +42,7 @@ class Desk:
     clock: Callable[[], float]  #: the scheduler's: seconds since 1970
     foresight: Foresight
     pictures: Pictures
+    beats: Fresh[bytes] = field(init=False)  #: what streams of counts send, made once for all of them
     closing: bool = False  #: streams end
     #: names of the query parameters of each route, found at its first request
     parameters: dict[int, frozenset[str]] = field(default_factory=dict)

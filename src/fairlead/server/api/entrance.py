@@ -20,13 +20,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairlead.server.api.desk import WHO, Desk
 from fairlead.server.api.limits import header, limited_body
+from fairlead.server.api.pages import PREFIX
 from fairlead.server.api.problems import answer_to, nothing_here, problem
 from fairlead.server.auth import Identity, NotAuthenticated
 
 ACCESS = logging.getLogger("fairlead.server.access")
 ERRORS = logging.getLogger("fairlead.server.errors")
-#: who looks after the scheduler asks this without a token, and nothing in it is anybody's; so is what describes the API
-OPEN = frozenset({"/healthz", "/v1/openapi.json"})
+#: who looks after the scheduler asks this without a token, and nothing in it is anybody's; so are what describes the API
+#: and the dashboard's own files
+OPEN = frozenset({"/healthz", "/v1/openapi.json", "/"})
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _GONE = 499  #: in the log only: whoever asked did not wait for the answer
 
@@ -63,7 +65,7 @@ class Entrance:
     async def _pass(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         """Refused as early as can be: before its body is read, and before the store is asked who it is."""
         scope[WHO] = None
-        if scope["path"] in OPEN:
+        if scope["path"] in OPEN or scope["path"].startswith(PREFIX):
             self._desk.rates.pay(_address(scope))
         else:
             scope[WHO] = await self._identify(scope)
@@ -134,14 +136,15 @@ class _Answer:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message.setdefault("headers", [])
+            given = message.setdefault("headers", [])
             message["headers"] = [
-                *message["headers"],
+                *given,
                 (b"x-request-id", self.id.encode()),
                 (b"x-fairlead-now", b"%.3f" % self._now()),
                 (b"x-content-type-options", b"nosniff"),
-                (b"cache-control", b"no-store"),
             ]
+            if not any(name == b"cache-control" for name, _ in given):
+                message["headers"].append((b"cache-control", b"no-store"))
             await self._send(message)
             if self.method == "HEAD":
                 self.enough = True
