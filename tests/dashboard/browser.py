@@ -86,7 +86,9 @@ class Watched:
     def elsewhere(self) -> list[str]:
         """Requests to anybody but the scheduler."""
         ours = urlsplit(self.url).netloc
-        return [one for one in self.asked if urlsplit(one).scheme not in ("data", "blob") and urlsplit(one).netloc != ours]
+        return [
+            one for one in self.asked if urlsplit(one).scheme not in ("data", "blob") and urlsplit(one).netloc != ours
+        ]
 
     def check(self) -> None:
         wrong = [one for one in self.said if not any(part in one for part in self.expected)]
@@ -107,7 +109,9 @@ class Watched:
 
 
 @contextmanager
-def watched(browser: Browser, url: str, *, dark: bool = False, phone: bool = False, **options: Any) -> Iterator[Watched]:
+def watched(
+    browser: Browser, url: str, *, dark: bool = False, phone: bool = False, **options: Any
+) -> Iterator[Watched]:
     context = browser.new_context(
         viewport=PHONE if phone else WIDE,
         color_scheme="dark" if dark else "light",

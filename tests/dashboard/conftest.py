@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
-
 from tests.server.api.service import Service, service
 
 from .browser import FLAGS, Watched, chromium, watched

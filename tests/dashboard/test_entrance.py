@@ -6,9 +6,9 @@ import re
 
 import pytest
 from playwright.sync_api import Browser, expect
+from tests.server.api.service import Service
 
 from fairlead.server.api.pages import assets
-from tests.server.api.service import Service
 
 from .browser import watched
 from .conftest import SignedIn
@@ -77,7 +77,9 @@ def test_files_are_served_without_a_token_and_kept_by_the_browser(live: Service)
     assert live.ask(None, "HEAD", "/").status_code == 200
 
 
-@pytest.mark.parametrize("path", ["ui/", "ui/nothing.js", "ui/../api/app.py", "ui/%2e%2e/api/app.py", "ui/js", "ui/js/main.js/"])
+@pytest.mark.parametrize(
+    "path", ["ui/", "ui/nothing.js", "ui/../api/app.py", "ui/%2e%2e/api/app.py", "ui/js", "ui/js/main.js/"]
+)
 def test_nothing_else_is_served(live: Service, path: str) -> None:
     answer = live.ask(None, "GET", f"/{path}")
     assert answer.status_code in (401, 404), answer.text

@@ -57,6 +57,7 @@ class GpuReading:
 class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self.readings: tuple[GpuReading, ...] = ()  #: what GPUs said last; none where nobody measures them
         gauge, counter, histogram = self._gauge, self._counter, self._histogram
         # the queue, after kueue_*
         self._pending = gauge(
@@ -174,9 +175,10 @@ class Metrics:
             self._node_up.labels(row.node).set(int(schedulable))
 
     def gpus(self, readings: Iterable[GpuReading]) -> None:
+        self.readings = tuple(readings)
         for gauge in self._gpu.values():
             gauge.clear()
-        for reading in readings:
+        for reading in self.readings:
             for field, gauge in self._gpu.items():
                 value = getattr(reading, field)
                 if value is not None:

@@ -10,13 +10,15 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fairlead.server.api import cluster, events, jobs, logs, nodes, pages, tenants, tokens, trace
+from fairlead.server.api import cluster, events, gpus, jobs, logs, nodes, overview, pages, tenants, tokens, trace
 from fairlead.server.api.desk import Desk
 from fairlead.server.api.entrance import Entrance, methods_at
 from fairlead.server.api.foresight import Foresight
 from fairlead.server.api.fresh import Fresh
+from fairlead.server.api.gpus import GpuMap
 from fairlead.server.api.limits import Rates
 from fairlead.server.api.openapi import described
+from fairlead.server.api.overview import Overviews
 from fairlead.server.api.picture import Pictures
 from fairlead.server.api.problems import HANDLED, handle, of_http, wrong_method
 from fairlead.server.api.version import VERSION
@@ -27,7 +29,7 @@ from fairlead.server.metrics import Metrics
 if TYPE_CHECKING:
     from fairlead.server.scheduler import Scheduler
 
-_PARTS = (jobs, events, logs, nodes, tenants, cluster, trace, tokens)
+_PARTS = (jobs, events, logs, nodes, gpus, tenants, cluster, overview, trace, tokens)
 
 
 def create_app(scheduler: Scheduler, tokens: Tokens, config: Config, metrics: Metrics | None = None) -> FastAPI:
@@ -44,7 +46,9 @@ def create_app(scheduler: Scheduler, tokens: Tokens, config: Config, metrics: Me
         rates=Rates(config, now),
         clock=now,
         foresight=Foresight(scheduler),
-        pictures=Pictures(scheduler),
+        pictures=(pictures := Pictures(scheduler)),
+        gpu_map=GpuMap(scheduler),
+        overviews=Overviews(scheduler, pictures),
     )
     desk.beats = Fresh(lambda: cluster.beat(desk), lambda: scheduler.last_event, 0.9, 5.0)
     for part in _PARTS:

@@ -58,7 +58,10 @@ _AT_MOST_EVERY_S = 1.0
 async def cluster(
     request: Request,
     follow: Annotated[
-        bool, Query(description="server-sent events: the counts again when something happens, once a second at most, and every few seconds")
+        bool,
+        Query(
+            description="server-sent events: the counts again when something happens, once a second at most, and every few seconds"
+        ),
     ] = False,
 ) -> Response:
     """With `follow`, `last_event` says whether there is anything new to ask for: a thousand jobs that start at once are one

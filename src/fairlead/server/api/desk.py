@@ -26,6 +26,8 @@ from fairlead.workload.fields import field_error
 if TYPE_CHECKING:
     from fairlead.server.api.foresight import Foresight
     from fairlead.server.api.fresh import Fresh
+    from fairlead.server.api.gpus import GpuMap
+    from fairlead.server.api.overview import Overviews
     from fairlead.server.api.picture import Pictures
     from fairlead.server.scheduler import Scheduler
 
@@ -42,6 +44,8 @@ class Desk:
     clock: Callable[[], float]  #: the scheduler's: seconds since 1970
     foresight: Foresight
     pictures: Pictures
+    gpu_map: GpuMap
+    overviews: Overviews
     beats: Fresh[bytes] = field(init=False)  #: what streams of counts send, made once for all of them
     closing: bool = False  #: streams end
     #: names of the query parameters of each route, found at its first request

@@ -12,15 +12,21 @@ T = TypeVar("T")
 
 class Fresh(Generic[T]):
     """What `make` says, as long as it is fresh: for `age_s` whatever happens, for `most_s` while nothing happens. `number` is
-    the journal's last row."""
+    the journal's last row. What is dear is kept for longer: making it takes at most `share` of the time."""
 
     def __init__(
-        self, make: Callable[[], Awaitable[T]], number: Callable[[], int], age_s: float, most_s: float
+        self,
+        make: Callable[[], Awaitable[T]],
+        number: Callable[[], int],
+        age_s: float,
+        most_s: float,
+        share: float = 1.0,
     ) -> None:
         self._make, self._number = make, number
-        self._age_s, self._most_s = age_s, most_s
+        self._age_s, self._most_s, self._share = age_s, most_s, share
         self._turn = asyncio.Lock()
         self._kept: tuple[T, int, float] | None = None
+        self._took_s = 0.0
 
     async def get(self) -> T:
         """Whoever comes while it is made waits for that; nobody makes it twice."""
@@ -29,8 +35,10 @@ class Fresh(Generic[T]):
             async with self._turn:
                 kept = self._fresh()
                 if kept is None:
-                    number = self._number()
-                    self._kept = kept = (await self._make(), number, perf_counter())
+                    number, began_s = self._number(), perf_counter()
+                    made = await self._make()
+                    self._took_s = perf_counter() - began_s
+                    self._kept = kept = (made, number, perf_counter())
         return kept[0]
 
     def _fresh(self) -> tuple[T, int, float] | None:
@@ -38,4 +46,4 @@ class Fresh(Generic[T]):
             return None
         _, number, made = self._kept
         most_s = self._most_s if number == self._number() else self._age_s
-        return self._kept if perf_counter() - made < most_s else None
+        return self._kept if perf_counter() - made < max(most_s, self._took_s / self._share) else None

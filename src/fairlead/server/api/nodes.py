@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
 from fastapi import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fairlead.model.cluster import NodeSpec
 from fairlead.server.api import schemas
 from fairlead.server.api.desk import Desk, answer, desk_of, read, require, router, takes
+from fairlead.server.api.gpus import by_node
+from fairlead.server.api.picture import Picture
 from fairlead.server.api.problems import none_such
-from fairlead.server.auth import Act, Scope
+from fairlead.server.auth import Act, Identity, Scope
+from fairlead.server.jobs import Job
+from fairlead.server.store import NodeRow
 
 routes = router("nodes")
 NodeName = Annotated[str, Path(description="the node's name")]
+_READ = ("utilization_percent", "memory_used_mib", "memory_free_mib", "power_w", "temperature_c")
 
 
 def state_of(desk: Desk, node: str) -> str:
@@ -32,31 +39,63 @@ def _check_known(desk: Desk, node: str) -> None:
 @routes.get("/nodes", response_model=schemas.Nodes, summary="Nodes, their GPUs and who has them")
 async def listing(request: Request) -> Response:
     desk, who = desk_of(request), require(request, Act.SEE_CLUSTER)
-    picture = await desk.pictures.latest()
-    scope, drained, spec = who.scope(Act.SEE_JOBS), desk.scheduler.drained(), desk.scheduler.spec
-    nodes: list[dict[str, Any]] = []
-    for node in spec.nodes:
-        here, out = picture.on_node.get(node.name, ()), drained.get(node.name)
-        seen = [job.id for job in here if scope is Scope.ALL or (scope is Scope.OWN and job.user == who.user)]
-        nodes.append(
-            {
-                "name": node.name,
-                "state": state_of(desk, node.name),
-                "gpus": node.gpus,
-                "gpu_type": node.gpu_type,
-                "gpus_used": picture.node_milli.get(node.name, 0) / 1000,
-                "gpu_memory_mib": node.gpu_memory_mib,
-                "cpus": None if node.cpu_milli is None else node.cpu_milli / 1000,
-                "memory_mib": node.memory_mib,
-                "path": node.path,
-                "running": len(here),
-                "jobs": seen,
-                "drained_s": out.drained_s if out else None,
-                "drained_by": out.drained_by if out else "",
-                "drain_reason": out.drain_reason if out else "",
-            }
-        )
+    picture, spec = await desk.pictures.latest(), desk.scheduler.spec
+    drained, closed = desk.scheduler.drained(), desk.scheduler.closed()
+    nodes = [_node_out(node, picture, who, drained, closed) for node in spec.nodes]
     return answer({"nodes": nodes, "levels": spec.levels})
+
+
+def _node_out(
+    node: NodeSpec, picture: Picture, who: Identity, drained: Mapping[str, NodeRow], closed: Collection[str]
+) -> dict[str, Any]:
+    here, out = picture.on_node.get(node.name, ()), drained.get(node.name)
+    return {
+        "name": node.name,
+        "state": "drained" if out else "down" if node.name in closed else "up",
+        "gpus": node.gpus,
+        "gpu_type": node.gpu_type,
+        "gpus_used": picture.node_milli.get(node.name, 0) / 1000,
+        "gpu_memory_mib": node.gpu_memory_mib,
+        "cpus": None if node.cpu_milli is None else node.cpu_milli / 1000,
+        "memory_mib": node.memory_mib,
+        "path": node.path,
+        "running": len(here),
+        "jobs": [job.id for job in here if _sees(who, job)],
+        "drained_s": out.drained_s if out else None,
+        "drained_by": out.drained_by if out else "",
+        "drain_reason": out.drain_reason if out else "",
+    }
+
+
+def _sees(who: Identity, job: Job) -> bool:
+    scope = who.scope(Act.SEE_JOBS)
+    return scope is Scope.ALL or (scope is Scope.OWN and job.user == who.user)
+
+
+@routes.get("/nodes/{name}", response_model=schemas.NodeWithGpus, summary="One node, and each of its GPUs")
+async def one(request: Request, name: NodeName) -> Response:
+    """What GPUs say of themselves is there where somebody measures them."""
+    desk, who = desk_of(request), require(request, Act.SEE_CLUSTER)
+    _check_known(desk, name)
+    picture, scheduler = await desk.pictures.latest(), desk.scheduler
+    node = next(node for node in scheduler.spec.nodes if node.name == name)
+    read = by_node(scheduler.metrics.readings).get(name, [])
+    held: dict[int, list[dict[str, Any]]] = {}
+    for job in picture.on_node.get(name, ()):
+        for place in job.places:
+            for gpu in place.gpus if place.node == name else ():
+                told = {"job": job.id if _sees(who, job) else None, "tenant": job.tenant, "milli": place.milli}
+                held.setdefault(gpu, []).append(told)
+    each = [
+        {
+            "index": gpu,
+            "holders": held.get(gpu, []),
+            **{field: getattr(read[gpu], field) if gpu < len(read) else None for field in _READ},
+        }
+        for gpu in range(node.gpus)
+    ]
+    shown = _node_out(node, picture, who, scheduler.drained(), scheduler.closed())
+    return answer({**shown, "each": each})
 
 
 @routes.post(

@@ -25,6 +25,8 @@ class Picture:
     tenant_milli: Mapping[str, int]
     tenants: tuple[TenantSpec, ...]
     usage_gpu_s: Mapping[str, float]
+    gpus_on: Mapping[str, frozenset[int]]  #: which of a node's GPUs somebody has
+    largest_node: int  #: GPUs of the largest
 
     @property
     def used_milli(self) -> int:
@@ -61,8 +63,10 @@ class Pictures:
         on_node: dict[str, list[Job]] = {}
         node_milli: Counter[str] = Counter()
         tenant_milli: Counter[str] = Counter()
+        gpus_on: dict[str, set[int]] = {}
         for job in running:
             for place in job.places:
+                gpus_on.setdefault(place.node, set()).update(place.gpus)
                 milli = len(place.gpus) * place.milli
                 on_node.setdefault(place.node, []).append(job)
                 node_milli[place.node] += milli
@@ -75,6 +79,8 @@ class Pictures:
             tenant_milli=tenant_milli,
             tenants=tuple(known[name] for name in sorted(known)),
             usage_gpu_s={row.tenant: row.gpu_s for row in store.standing.usage()},
+            gpus_on={node: frozenset(gpus) for node, gpus in gpus_on.items()},
+            largest_node=max(node.gpus for node in self._scheduler.spec.nodes),
         )
 
 

@@ -214,6 +214,55 @@ class Nodes(BaseModel):
     levels: list[str]
 
 
+class HolderOut(BaseModel):
+    job: str | None = Field(description="null: not yours to see")
+    tenant: str
+    milli: int = Field(description="thousandths of the GPU")
+
+
+class GpuOut(BaseModel):
+    index: int
+    holders: list[HolderOut]
+    utilization_percent: float | None = Field(description="null, as all that follows: nobody measures it")
+    memory_used_mib: float | None
+    memory_free_mib: float | None
+    power_w: float | None
+    temperature_c: float | None
+
+
+class NodeWithGpus(NodeOut):
+    each: list[GpuOut] = Field(description="its GPUs")
+
+
+class GpuNode(BaseModel):
+    name: str
+    path: list[str]
+    state: Literal["up", "drained", "down"]
+    gpus: int
+    gpu_type: str
+
+
+class GpuJob(BaseModel):
+    id: str | None = Field(description="null: jobs of this tenant that are not yours to see")
+    name: str
+    tenant: str
+
+
+class GpuHolders(BaseModel):
+    """GPUs are counted through the nodes in their order."""
+
+    levels: list[str]
+    nodes: list[GpuNode]
+    jobs: list[GpuJob]
+    holder: list[int] = Field(description="for each GPU, which of the jobs has it; -1: none")
+    milli: list[int] = Field(description="for each GPU, thousandths of it that are held")
+    shared: dict[str, list[int]] = Field(description="GPUs that several jobs have, and which")
+    utilization_percent: list[float | None] | None = Field(description="for each GPU; null: nobody measures them")
+    memory_used_mib: list[float | None] | None
+    memory_free_mib: list[float | None] | None
+    last_event: int
+
+
 class NodeState(BaseModel):
     name: str
     state: Literal["up", "drained", "down"]
@@ -257,6 +306,48 @@ class Cluster(BaseModel):
     now_s: Seconds
     last_event: int
     trouble: str
+
+
+class TenantOverview(BaseModel):
+    name: str
+    weight: float
+    quota_gpus: int | None
+    gpus_used: float
+    waiting: int
+    fair_share: float = Field(description="of all that was used, by the weights of those who used or waited")
+    share: float | None = Field(description="what it had of all that was used; null: nobody used anything")
+    gpu_h: float
+    started: int
+    wait_p50_s: float | None = Field(
+        description="of jobs that started in the span, from submission to their first start"
+    )
+    wait_p95_s: float | None
+
+
+Series = Annotated[list[float], Field(description="a mean for each of `time_s`")]
+
+
+class Overview(BaseModel):
+    span: str
+    from_s: Seconds
+    until_s: Seconds
+    gpus: int
+    gpus_open: int = Field(description="on nodes that take jobs")
+    time_s: list[float] = Field(description="the middles of the pieces")
+    allocated: Series = Field(description="GPUs that jobs held")
+    computing: Series = Field(description="of these, where the jobs' processes were there")
+    waiting: Series = Field(description="jobs that were submitted and held nothing")
+    broken: Series = Field(description="free GPUs of nodes that were partly used")
+    suspensions_per_h: Series
+    started: int = Field(description="jobs that started for the first time")
+    ended: int
+    suspensions: int
+    suspensions_mean_per_h: float
+    pending: dict[str, int] = Field(description="jobs that wait now, by the first reason that holds")
+    free_gpus: int = Field(description="now, on nodes that take jobs")
+    free_broken: int = Field(description="of these, on nodes that are partly used")
+    largest_free: int = Field(description="the most on one node")
+    tenants: list[TenantOverview]
 
 
 class WhatIfRow(BaseModel):

@@ -14,7 +14,7 @@ from fairlead.model.errors import InputError
 from fairlead.model.job import LONGEST_NAME, JobSpec, When
 from fairlead.model.suggest import unknown
 from fairlead.server.store.errors import NoSuchJob
-from fairlead.server.store.rows import JobRow, LiveJob, StoredEvent, Waited, clean, places_from
+from fairlead.server.store.rows import HistoryRow, JobRow, LiveJob, StoredEvent, Waited, clean, places_from
 from fairlead.server.store.schema import DEPENDENCIES, EVENTS, JOBS, SPECS
 from fairlead.workload.job_document import job_from_json
 
@@ -206,6 +206,37 @@ def events_since(
         StoredEvent(kind, time_s, job_seq, run, json.loads(args), seq, job_id)
         for kind, time_s, job_seq, run, args, seq, job_id in connection.execute(query)
     ]
+
+
+def first_since(connection: Connection, time_s: float, last: int) -> int:
+    """The number of the first row of the journal from then on, one more than the last where there is none. Numbers rise with time,
+    so that no index of times is needed."""
+    low, high = 1, last + 1
+    while low < high:
+        middle = (low + high) // 2
+        query = select(EVENTS.c.time_s).where(EVENTS.c.seq >= middle).order_by(EVENTS.c.seq).limit(1)
+        found = connection.execute(query).scalar()
+        if found is None or found >= time_s:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def history(
+    connection: Connection, kinds: Sequence[str], since: int, until: int, alive_s: float | None
+) -> list[HistoryRow]:
+    """Rows of jobs after `since` and up to `until`. With `alive_s`: only of jobs that had been submitted and had not ended then."""
+    columns = (EVENTS.c.seq, EVENTS.c.time_s, EVENTS.c.kind, EVENTS.c.job_seq, EVENTS.c.run, EVENTS.c.args)
+    query = (
+        select(*columns, JOBS.c.tenant, JOBS.c.submit_s)
+        .join(JOBS, JOBS.c.seq == EVENTS.c.job_seq)
+        .where(EVENTS.c.seq > since, EVENTS.c.seq <= until, EVENTS.c.kind.in_(list(kinds)))
+        .order_by(EVENTS.c.seq)
+    )
+    if alive_s is not None:
+        query = query.where(JOBS.c.submit_s < alive_s, or_(JOBS.c.finished_s.is_(None), JOBS.c.finished_s >= alive_s))
+    return [HistoryRow(*row) for row in connection.execute(query)]
 
 
 def jobs_with_specs(

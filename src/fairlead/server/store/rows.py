@@ -40,6 +40,20 @@ class StoredEvent(Event):
     job_id: str | None = None  #: what people call the job
 
 
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """A row of the journal about a job, with what of the job it takes to say who used what."""
+
+    seq: int
+    time_s: float
+    kind: str
+    job: int
+    run: int
+    args: str  #: JSON, for who needs it
+    tenant: str
+    submit_s: float
+
+
 @dataclass(slots=True)
 class Batch:
     """What becomes durable together. Events keep their order, after those of the submissions."""

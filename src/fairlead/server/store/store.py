@@ -17,7 +17,18 @@ from fairlead.server.store.accounts import Accounts
 from fairlead.server.store.database import Database
 from fairlead.server.store.errors import CommitUnknown, StoreError, StoreForeign, StoreMistake
 from fairlead.server.store.read import JobFilter, Page
-from fairlead.server.store.rows import Batch, JobRow, LiveJob, NodeRow, StoredEvent, Submitted, Usage, Waited, Written
+from fairlead.server.store.rows import (
+    Batch,
+    HistoryRow,
+    JobRow,
+    LiveJob,
+    NodeRow,
+    StoredEvent,
+    Submitted,
+    Usage,
+    Waited,
+    Written,
+)
 from fairlead.server.store.schema import JOBS, VERSION
 from fairlead.server.store.standing import Standing
 from fairlead.server.store.write import Counters, read_counters, submitted_with, write_batches
@@ -173,6 +184,18 @@ class Store:
     def timeline(self, job_id: str, *, since: int = 0, limit: int = 10_000) -> list[StoredEvent]:
         with self._database.reading() as connection:
             return read.events_since(connection, since, limit, read.get_job(connection, job_id).seq)
+
+    def first_since(self, time_s: float) -> int:
+        """The number of the journal's first row from then on."""
+        with self._database.reading() as connection:
+            return read.first_since(connection, time_s, read_counters(connection).event)
+
+    def history(
+        self, kinds: Sequence[str], since: int, until: int, *, alive_s: float | None = None
+    ) -> list[HistoryRow]:
+        """Rows after `since` and up to `until` that are of jobs; with `alive_s` of those that had not ended then."""
+        with self._database.reading() as connection:
+            return read.history(connection, kinds, since, until, alive_s)
 
     def waits_for(self, seq: int) -> list[Waited]:
         """The jobs that this one waits for or has waited for."""
