@@ -153,10 +153,10 @@ def wait_for(look: Callable[[], Any]) -> Any:
 
 
 @contextmanager
-def service(path: Path, **settings: Any) -> Iterator[Service]:
+def service(path: Path, made: Service | None = None, **settings: Any) -> Iterator[Service]:
     from tests.backends.harness import clean_up
 
-    made = Service(path, **settings)
+    made = made or Service(path, **settings)
     ready: Future[None] = Future()
     stop = threading.Event()
 

@@ -1,6 +1,7 @@
 // Charts by plotly.js, which is loaded when the first is drawn. Figures name tones (`meta.tone`), as the HTML report's do, and are
 // painted for the present theme; drawing again changes what is there in place.
 import { h } from './dom.js';
+import styles from './plotly-styles.js';
 import { onTheme, tone } from './theme.js';
 
 const TONES = 12;
@@ -8,6 +9,8 @@ let loading = null;
 
 const plotly = () => {
   loading ??= new Promise((resolve, reject) => {
+    // what it would write into the page for its maps, it leaves out where something of that name is there
+    document.head.append(...styles.map((id) => h('meta', { id })));
     const script = h('script', { src: '/ui/plotly.min.js' });
     script.onload = () => resolve(window.Plotly);
     script.onerror = () => { loading = null; reject(new Error('the charts could not be loaded')); };

@@ -19,7 +19,7 @@ export const frame = (root, me, leave, signal) => {
     setAttribute(theme, 'aria-label', `Theme: ${THEMES[chosen]}. Change it`);
   };
   sayTheme(chosenTheme());
-  const out = h('button.plain', { type: 'button', onclick: () => leave() }, icon('out'), h('span', {}, 'Sign out'));
+  const out = h('button.plain', { type: 'button', 'aria-label': 'Sign out', onclick: () => leave() }, icon('out'), h('span', {}, 'Sign out'));
   root.replaceChildren(h('div.frame', {},
     h('aside.rail', { 'aria-label': 'fairlead' },
       h('a.brand', { href: '#/', 'aria-label': 'fairlead, overview' }, mark(), h('span', {}, 'fairlead')),
