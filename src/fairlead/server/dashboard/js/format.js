@@ -38,9 +38,9 @@ const full = new Intl.DateTimeFormat([], { dateStyle: 'medium', timeStyle: 'long
 
 const sameDay = (a, b) => new Date(a * 1000).toDateString() === new Date(b * 1000).toDateString();
 
-/** 14:20 today, "Nov 3, 14:20" on another day; this machine's time zone. */
+/** To the nearest minute, as the scheduler's own sentences say it: 14:20 today, "Nov 3, 14:20" on another day; this machine's time zone. */
 export const time = (at_s, now_s) =>
-  (at_s === null || at_s === undefined ? NOTHING : (sameDay(at_s, now_s) ? clock : dated).format(at_s * 1000));
+  (at_s === null || at_s === undefined ? NOTHING : (sameDay(at_s, now_s) ? clock : dated).format((at_s + 30) * 1000));
 export const timeExact = (at_s, now_s) =>
   (at_s === null || at_s === undefined ? NOTHING : (sameDay(at_s, now_s) ? exact.format(at_s * 1000) : dated.format(at_s * 1000)));
 /** All of it, for a tooltip. */

@@ -54,6 +54,7 @@ export const route = (root, me, entered, signal) => {
         document.title = `${typeof page.title === 'function' ? page.title(params) : page.title} · fairlead`;
         root.replaceChildren();
         root.scrollTop = 0;
+        delete root.dataset.shown;
         entered(page);
         page.mount(root, { params, query, signal: leave.signal, me });
         return;

@@ -13,9 +13,8 @@ const ENDED = new Set(['done', 'failed', 'cancelled', 'refused', 'lost']);
 const EXPLAIN_EVERY_S = 15; // the twin looks ahead for it; the sentence changes slowly
 
 const jobLinks = (ids) => ids.flatMap((id, i) => [i ? ', ' : '', h('a', { href: link('/jobs/:id', { id }) }, id)]);
-const nodeLinks = (places) => places.flatMap((place, i) => [i ? '; ' : '',
-  h('a', { href: link('/nodes/:name', { name: place.node }) }, place.node),
-  place.gpus.length ? placesText([[place.node, place.gpus, place.milli]]).slice(place.node.length) : '']);
+const nodeLinks = (places) => places.map((place) => h('span.place', {}, h('a', { href: link('/nodes/:name', { name: place.node }) }, place.node),
+  place.gpus.length ? placesText([[place.node, place.gpus, place.milli]]).slice(place.node.length) : ''));
 
 /** The card that says why: a sentence with numbers, and when to expect what. */
 const whyCard = () => {

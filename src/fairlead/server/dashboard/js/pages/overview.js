@@ -42,7 +42,8 @@ const bars = (names, values, tones, text) => ({
   data: [{ type: 'bar', orientation: 'h', y: names, x: values, text, textposition: 'auto', cliponaxis: false, meta: { tone: tones }, hovertemplate: '%{y}: %{text}<extra></extra>' }],
   layout: {
     xaxis: { rangemode: 'tozero', fixedrange: true, nticks: 6, tickformat: ',d' },
-    yaxis: { automargin: true, autorange: 'reversed', fixedrange: true, ticksuffix: '  ', showgrid: false }, bargap: 0.35, margin: { l: 10, r: 24, t: 8, b: 28 },
+    // a single bar is not to fill the card
+    yaxis: { automargin: true, range: [Math.max(names.length, 4) - 0.5, -0.5], fixedrange: true, ticksuffix: '  ', showgrid: false }, bargap: 0.35, margin: { l: 10, r: 24, t: 8, b: 28 },
   },
 });
 

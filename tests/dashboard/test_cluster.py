@@ -1,0 +1,181 @@
+"""The map, a node's page and the overview, over a live scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import expect
+
+from fairlead.server.metrics import GpuReading
+from tests.server.api.service import Service
+
+from .browser import Watched
+from .conftest import SignedIn
+
+
+@pytest.fixture
+def running(live: Service) -> Iterator[str]:
+    """A job of ann's on three GPUs of a node."""
+    job = live.submit(resources={"gpus": 3}, name="runs")
+    live.until("ann", job, "running")
+    yield job
+    live.ask("ann", "POST", f"/v1/jobs/{job}/cancel")
+    live.until("ann", job, "cancelled")
+
+
+def colours(at: Watched) -> list[str]:
+    """Of the first node's four GPUs, as they are on the screen."""
+    return at.page.evaluate(
+        """() => { const canvas = document.querySelector('canvas'), on = canvas.getContext('2d'), seen = new Set(), found = [];
+        const { data, width, height } = on.getImageData(0, 0, canvas.width, canvas.height);
+        for (let i = 0; i < width * height; i += 1) { const one = data.slice(4 * i, 4 * i + 4).join(' ');
+          if (!seen.has(one)) { seen.add(one); found.push(one); } } return found; }"""
+    )
+
+
+def test_the_map_shows_who_has_each_gpu_and_follows(signed_in: SignedIn, live: Service) -> None:
+    at = signed_in("ada", "/cluster")
+    canvas = at.page.locator("canvas[data-drawn]")
+    expect(canvas).to_be_visible()
+    expect(at.page.get_by_role("status").filter(has_text="8 free")).to_be_visible()
+    before = colours(at)
+    job = live.submit(resources={"gpus": 3}, name="comes")
+    expect(at.page.get_by_role("status").filter(has_text="5 free")).to_be_visible()
+    expect(at.page.get_by_role("region", name="Map").get_by_role("link", name="comes, 3")).to_be_visible()
+    assert set(colours(at)) - set(before), "nothing new is painted"
+    # by keyboard: the first GPU, and what is there
+    canvas.focus()
+    at.page.keyboard.press("Home")
+    expect(at.page.locator(".tip")).to_contain_text("node-0 · GPU 0")
+    at.page.keyboard.press("End")
+    expect(at.page.locator(".tip")).to_contain_text("node-1 · GPU 3")
+    at.page.keyboard.press("Escape")
+    expect(at.page.locator(".tip")).to_be_hidden()
+    live.ask("ada", "POST", f"/v1/jobs/{job}/cancel")
+    expect(at.page.get_by_role("status").filter(has_text="8 free")).to_be_visible()
+
+
+def test_enter_on_a_gpu_opens_the_job_that_has_it(signed_in: SignedIn, live: Service, running: str) -> None:
+    node = live.ask("ada", "GET", f"/v1/jobs/{running}").json()["places"][0]["node"]
+    at = signed_in("ada", "/cluster")
+    expect(at.page.get_by_role("status").filter(has_text="5 free")).to_be_visible()
+    at.page.locator("canvas").focus()
+    for _ in range(1 if node == "node-0" else 5):
+        at.page.keyboard.press("ArrowRight")
+    expect(at.page.locator(".tip")).to_contain_text("runs")
+    at.page.keyboard.press("Enter")
+    expect(at.page.get_by_role("heading", name="runs")).to_be_visible()
+
+
+def test_colours_by_tenant_use_and_memory(signed_in: SignedIn, live: Service, running: str) -> None:
+    at = signed_in("ann", "/cluster?by=tenant")
+    legend = at.page.locator(".legend")
+    expect(legend).to_contain_text("vision")
+    at.page.get_by_role("button", name="Utilisation").click()
+    expect(at.page.get_by_text("Nobody measures these GPUs")).to_be_visible()
+    live.scheduler.metrics.gpus(
+        GpuReading(f"node-{n}", g, f"GPU-{n}{g}", "T", 10.0 * g, 1000.0 * g, 8000.0 - 1000 * g)
+        for n in range(2)
+        for g in range(4)
+    )
+    other = live.submit(name="so-that-something-happens", run="true")
+    live.until("ann", other, "done")
+    expect(at.page.get_by_text("Nobody measures these GPUs")).to_be_hidden()
+    at.page.get_by_role("button", name="Memory").click()
+    expect(legend).to_contain_text("75 %")
+    at.go("/nodes/node-1")
+    expect(at.page.get_by_role("row", name="3").last).to_contain_text("30 %")
+    live.scheduler.metrics.gpus([])
+
+
+def test_of_somebody_elses_jobs_only_the_tenant_is_told(signed_in: SignedIn, live: Service, running: str) -> None:
+    at = signed_in("bob", "/cluster")
+    expect(at.page.locator(".legend")).to_contain_text("jobs of vision, 3")
+    told = live.ask("bob", "GET", "/v1/gpus")
+    assert [job for job in told.json()["jobs"] if job["id"] is not None] == []
+    assert "runs" not in told.text
+    mine = live.ask("ann", "GET", "/v1/gpus").json()
+    assert [(job["id"], job["name"]) for job in mine["jobs"]] == [(running, "runs")]
+    node = live.ask(
+        "bob", "GET", f"/v1/nodes/{live.ask('ann', 'GET', f'/v1/jobs/{running}').json()['places'][0]['node']}"
+    ).json()
+    assert [gpu["holders"] for gpu in node["each"]].count([{"job": None, "tenant": "vision", "milli": 1000}]) == 3
+
+
+def test_an_admin_drains_a_node_and_uses_it_again(signed_in: SignedIn, live: Service) -> None:
+    at = signed_in("ada", "/nodes/node-1")
+    at.page.get_by_role("button", name="Drain").click()
+    at.page.get_by_label("Why, for people who wonder").fill("a fan is broken")
+    at.page.get_by_role("button", name="Drain it").click()
+    expect(at.page.get_by_text("Drained by ada")).to_contain_text("a fan is broken")
+    expect(at.page.locator(".pagehead .state")).to_have_text("drained")
+    expect(at.page.get_by_text("1 node takes no jobs at present.")).to_be_visible()
+    assert live.ask("ann", "GET", "/v1/nodes").json()["nodes"][1]["state"] == "drained"
+    at.page.get_by_role("button", name="Use it again").click()
+    at.page.get_by_role("dialog").get_by_role("button", name="Use it again").click()
+    expect(at.page.locator(".pagehead .state")).to_have_text("up")
+
+
+def test_a_node_that_is_not_there(signed_in: SignedIn) -> None:
+    at = signed_in("ann", "/nodes/nod-1")
+    at.expected = ["404"]
+    expect(at.page.get_by_role("alert").filter(has_text="did you mean 'node-1'?")).to_be_visible()
+
+
+def test_the_overview_draws_itself_and_follows(signed_in: SignedIn, live: Service, running: str) -> None:
+    at = signed_in("ada", "/")
+    plots = at.page.locator(".plot[data-drawn]")
+    expect(plots).to_have_count(7)
+    at.page.evaluate("() => document.querySelectorAll('.plot').forEach((one) => { one.mine = true; })")
+    tile = at.page.locator(".tile", has_text="Jobs waiting")
+    expect(tile).to_contain_text("0")
+    blocker = live.submit(resources={"gpus": 8}, name="waits-for-all")
+    expect(tile).to_contain_text("1")
+    expect(at.page.get_by_role("region", name="Why jobs wait")).to_contain_text("needs more GPUs than are free")
+    assert at.page.evaluate("() => [...document.querySelectorAll('.plot')].every((one) => one.mine && one.data)")
+    at.page.get_by_role("button", name="1 hour").click()
+    expect(at.page.get_by_role("button", name="1 hour")).to_have_attribute("aria-pressed", "true")
+    live.ask("ann", "POST", f"/v1/jobs/{blocker}/cancel")
+    expect(tile).to_contain_text("0")
+
+
+@pytest.mark.parametrize("phone", [False, True])
+def test_no_page_is_wider_than_the_screen(signed_in: SignedIn, running: str, phone: bool) -> None:
+    at = signed_in("ada", "/", phone=phone)
+    for address in ("/", "/cluster", "/jobs", f"/jobs/{running}", "/nodes/node-0"):
+        at.go(address)
+        expect(at.page.locator("main[data-shown]")).to_be_visible()
+        assert at.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
+
+
+def test_themes_follow_the_machine_and_can_be_chosen(signed_in: SignedIn) -> None:
+    at = signed_in("ada", "/", dark=True)
+    root = at.page.locator("html")
+    expect(root).to_have_attribute("data-theme", "dark")
+    button = at.page.get_by_role("button", name="Theme")
+    button.click()
+    expect(root).to_have_attribute("data-theme", "light")
+    at.page.reload()
+    expect(root).to_have_attribute("data-theme", "light")
+    button.click()
+    expect(root).to_have_attribute("data-theme", "dark")
+
+
+def test_everything_can_be_reached_by_keyboard_with_the_focus_in_sight(signed_in: SignedIn, running: str) -> None:
+    at = signed_in("ada", f"/jobs/{running}")
+    expect(at.page.locator("main[data-shown]")).to_be_visible()
+    at.page.locator("body").focus()
+    seen: list[str] = []
+    for _ in range(40):
+        at.page.keyboard.press("Tab")
+        found = at.page.evaluate(
+            """() => { const one = document.activeElement, style = getComputedStyle(one);
+            return [one.tagName, (one.getAttribute('aria-label') || one.textContent).trim().slice(0, 40), style.outlineStyle]; }"""
+        )
+        if found[0] == "BODY":
+            break
+        assert found[2] != "none", f"no focus is seen on {found}"
+        seen.append(found[1])
+    for name in ("Skip to the page", "Overview", "Cluster", "Jobs", "Sign out", "Suspend", "Cancel"):
+        assert name in seen, seen
