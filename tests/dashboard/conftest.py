@@ -10,7 +10,9 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 from tests.server.api.service import Service, service
 
+from . import scenario
 from .browser import FLAGS, Watched, chromium, watched
+from .stage import Stage, staged
 
 #: somebody's page: `signed_in("ann")`
 SignedIn = Callable[..., Watched]
@@ -28,6 +30,13 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with service(tmp_path_factory.mktemp("dashboard") / "state") as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """The seeded scenario, after six hours."""
+    with staged(scenario.day(tmp_path_factory.mktemp("day") / "state")) as made:
         yield made
 
 

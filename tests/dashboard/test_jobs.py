@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import expect
+from tests.server.api.service import Service, wait_for
 
 from fairlead.model.event import EventKind
 from fairlead.model.reason import Reason
 from fairlead.runtime.live import Decision
-from tests.server.api.service import Service, wait_for
 
 from .conftest import SignedIn
 

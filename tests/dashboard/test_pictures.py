@@ -1,0 +1,107 @@
+"""Each page of the seeded scenario: no serious barrier for anybody, in light and in dark, and the pictures of docs/images.
+
+    FAIRLEAD_IMAGES=docs/images python -m pytest tests/dashboard/test_pictures.py
+
+writes the pictures anew."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from .browser import axe, watched
+from .stage import Stage
+
+PAGES = ("overview", "cluster", "tenants", "use", "node", "jobs", "job", "waits")
+
+
+def addresses(day: Stage) -> dict[str, str]:
+    def first(**which: str) -> dict[str, Any]:
+        return dict(day.ask("ada", "GET", "/v1/jobs", params={"sort": "gpus", **which}).json()["jobs"][0])
+
+    runs, waits = first(state="running", name="llm"), first(state="waiting,suspended", sort="submitted")
+    day.close_clients()
+    return {
+        "overview": "/",
+        "cluster": "/cluster",
+        "tenants": "/cluster?by=tenant",
+        "use": "/cluster?by=utilization",
+        "node": f"/nodes/{runs['places'][0]['node']}",
+        "jobs": "/jobs",
+        "job": f"/jobs/{runs['id']}",
+        "waits": f"/jobs/{waits['id']}",
+    }
+
+
+def shown(page: Page) -> None:
+    """All of it: the figures are there, and the charts are drawn."""
+    expect(page.locator("main[data-shown]")).to_be_visible()
+    expect(page.locator(".plot:not([data-drawn])")).to_have_count(0)
+    expect(page.locator(".livestate")).to_have_text("live")
+
+
+def barriers(page: Page) -> list[str]:
+    """What axe-core calls serious or critical. Playwright may run it where the page's policy lets nobody."""
+    page.evaluate(axe())
+    found = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
+    return [
+        f"{one['impact']}: {one['help']} ({one['id']}): {[node['html'][:200] for node in one['nodes'][:5]]}"
+        for one in found["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("phone", [False, True], ids=["wide", "phone"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_no_page_has_a_serious_barrier(browser: Browser, day: Stage, dark: bool, phone: bool) -> None:
+    with watched(browser, day.url, dark=dark, phone=phone) as at:
+        at.page.goto(f"{day.url}/")
+        expect(at.page.get_by_label("Your token")).to_be_focused()
+        assert barriers(at.page) == []
+        at.sign_in(day.token["ada"])
+        where = addresses(day)
+        for name in PAGES:
+            at.go(where[name])
+            shown(at.page)
+            assert barriers(at.page) == [], name
+        at.page.get_by_role("button", name="Suspend").click()
+        expect(at.page.get_by_role("dialog")).to_be_visible()
+        assert barriers(at.page) == [], "the question"
+
+
+def test_pictures_of_every_page(browser: Browser, day: Stage, tmp_path: Path) -> None:
+    folder = Path(os.environ.get("FAIRLEAD_IMAGES", tmp_path))
+    folder.mkdir(parents=True, exist_ok=True)
+    where = addresses(day)
+    for dark, phone, names in (
+        (False, False, PAGES),
+        (True, False, ("overview", "cluster", "waits")),
+        (False, True, ("overview", "job")),
+    ):
+        with watched(browser, day.url, dark=dark, phone=phone) as at:
+            at.page.goto(f"{day.url}/")
+            if not dark and not phone:
+                expect(at.page.get_by_label("Your token")).to_be_focused()
+                _picture(at.page, folder / "dashboard-signin.png")
+            at.sign_in(day.token["ada"])
+            for name in names:
+                at.go(where[name])
+                shown(at.page)
+                if name in ("job", "waits"):
+                    expect(at.page.locator(".expect dd").first).not_to_have_text("not known")
+                at.page.mouse.move(0, 0)
+                path = folder / f"dashboard-{name}{'-dark' if dark else ''}{'-phone' if phone else ''}.png"
+                _picture(at.page, path)
+
+
+def _picture(page: Page, path: Path) -> None:
+    page.screenshot(path=path)
+    data = path.read_bytes()
+    width, height = struct.unpack(">II", data[16:24])
+    assert (width, height) == tuple(page.viewport_size[side] for side in ("width", "height"))  # type: ignore[index,literal-required]
+    assert 10_000 < len(data) < 600_000, path.name
