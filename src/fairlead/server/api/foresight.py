@@ -79,7 +79,7 @@ class Foresight:
             return found
         told = self._still_told(row)
         if told is None:
-            seen = await self._fresh.get()
+            seen = await self._fresh.get(after=row.changed_seq)
             if row.id not in seen.times:  # it waits for other jobs, or came a moment ago
                 return found
             told = await self._tell(row, seen.moment)
