@@ -56,6 +56,14 @@ def barriers(page: Page) -> list[str]:
     ]
 
 
+def test_barriers_are_found_where_there_are_any(browser: Browser, day: Stage) -> None:
+    with watched(browser, day.url) as at:
+        at.page.goto(f"{day.url}/")
+        expect(at.page.get_by_label("Your token")).to_be_focused()
+        at.page.evaluate("() => document.querySelector('label').remove()")
+        assert any("label" in one for one in barriers(at.page))
+
+
 @pytest.mark.parametrize("phone", [False, True], ids=["wide", "phone"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_no_page_has_a_serious_barrier(browser: Browser, day: Stage, dark: bool, phone: bool) -> None:
