@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fairlead.cli.options import SimOptions, takes_sim_options
 from fairlead.cli.render import PLAIN_WIDTH, Output, OutputOption, console, emit, say
+from fairlead.cli.saving import CsvOption, HtmlOption, PngOption, Saving
 from fairlead.cli.shared import ClusterOption, PlacerOption, SeedOption, TraceArgument, policy_names
 from fairlead.model.errors import InputError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fairlead.cli.work import Done
     from fairlead.model.cluster import ClusterSpec
     from fairlead.record.metrics import Metrics
-    from fairlead.record.report import RunReport
+    from fairlead.record.report import Report, RunReport
     from fairlead.sim.profiles import Profiles
     from fairlead.state.rules import Options
 
@@ -37,32 +37,34 @@ def compare(
     placers: Annotated[str, typer.Option(metavar="A,B,...", help="Each policy with each of these placers.")] = "",
     seed: SeedOption = 0,
     output: OutputOption = Output.table,
-    html: Annotated[Path | None, typer.Option(metavar="F.html", help="A report with charts, in one file.")] = None,
+    html: HtmlOption = None,
+    csv: CsvOption = None,
+    png: PngOption = None,
     *,
     sim: SimOptions,
 ) -> None:
     """Run TRACE on a cluster under several policies and compare them; the first is what the others are measured by."""
-    from fairlead.cli.inputs import output_file, read_cluster, read_source, split_policies, with_quotas
+    from fairlead.cli.inputs import read_cluster, read_source, split_policies, with_quotas
     from fairlead.cli.work import check_choices
 
     chosen = [*policy, *split_policies(policies)]
     if not chosen:
         raise InputError("nothing to compare", accepts="--policy NAME, at least once, or --policies A,B")
     pairs = [(one, spot) for one in chosen for spot in split_policies(placers) or [placer]]
-    output_file(html)
+    saving = Saving(html, csv, png)
+    saving.check()
     # a misspelt last policy must not cost the runs of all before it
     check_choices(pairs)
     spec = read_cluster(cluster)
     options, profiles = sim.options(spec, seed), sim.rates()
     source = read_source(trace, format=sim.format, skip_bad=sim.skip_bad, limit=sim.limit, seed=seed)
     spec = with_quotas(spec, sim.quota, source.trace)
-    side = run_side_by_side(source, spec, pairs, options, profiles, cluster=cluster, charts=html is not None)
+    side = run_side_by_side(source, spec, pairs, options, profiles, cluster=cluster, charts=saving.wanted)
     emit(side.results, output, side.table)
     for line in dict.fromkeys(side.remarks):
         say(line)
-    if html is not None:
-        side.write(html, workload=source.trace.source)
-        say(f"wrote {html}")
+    if saving.wanted:
+        saving.write(side.report(workload=source.trace.source))
 
 
 class SideBySide:
@@ -94,10 +96,10 @@ class SideBySide:
 
         return comparison_table(self.metrics, width=min(console().width, 2 * PLAIN_WIDTH))
 
-    def write(self, path: Path, *, workload: str, title: str = "") -> None:
-        from fairlead.record.report import write_report
+    def report(self, *, workload: str, title: str = "") -> Report:
+        from fairlead.record.report import report_of
 
-        write_report(path, self.reports, workload=workload, title=title)
+        return report_of(self.reports, workload=workload, title=title)
 
 
 def run_side_by_side(

@@ -77,7 +77,7 @@ def _simulated(out: Path, days: float, seed: int) -> None:
         source, parse_cluster_shape(shape), pairs, Options(seed=seed), Profiles(), cluster=shape, charts=True
     )
     report = out / "report.html"
-    side.write(report, workload=jobs.source, title="A month of a Philly-like cluster under six policies")
+    side.report(workload=jobs.source, title="A month of a Philly-like cluster under six policies").write(report)
     console().print(side.table())
     print(_what_to_see(side, report))
 

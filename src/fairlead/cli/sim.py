@@ -11,6 +11,7 @@ from fairlead.cli import compare, sweep
 from fairlead.cli.options import SimOptions, takes_sim_options
 from fairlead.cli.panels import SIMULATION
 from fairlead.cli.render import Output, OutputOption, emit, pairs, say
+from fairlead.cli.saving import CsvOption, HtmlOption, PngOption, Saving
 from fairlead.cli.shared import ClusterOption, PlacerOption, SeedOption, TraceArgument, policy_names
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ def run(
     output: OutputOption = Output.table,
     jobs_out: Annotated[Path | None, typer.Option(metavar="F.csv", help="What became of each job.")] = None,
     journal: Annotated[Path | None, typer.Option(metavar="F", help="Every decision, as .parquet or .jsonl.")] = None,
-    html: Annotated[Path | None, typer.Option(metavar="F.html", help="A report with charts, in one file.")] = None,
+    html: HtmlOption = None,
+    csv: CsvOption = None,
+    png: PngOption = None,
     story: Annotated[
         str | None, typer.Option(metavar="JOB_ID", help="Tell what happened to this job, event by event.")
     ] = None,
@@ -62,7 +65,9 @@ def run(
     from fairlead.cli.work import announce_compiling, check_choices, run_once
 
     # whatever is quick to check comes before the trace, which may take minutes to read
-    outputs = output_file(jobs_out, ".csv"), output_file(journal, ".parquet", ".jsonl"), output_file(html)
+    outputs = output_file(jobs_out, ".csv"), output_file(journal, ".parquet", ".jsonl")
+    saving = Saving(html, csv, png)
+    saving.check()
     check_choices([(policy, placer)])
     spec = read_cluster(cluster)
     options, profiles = sim.options(spec, seed), sim.rates()
@@ -77,7 +82,7 @@ def run(
         result["details"] = _details(done)
     if told is not None:
         result["story"] = _story(done, source.trace, told)
-    _write(done, source.trace, *outputs)
+    _write(done, source.trace, *outputs, saving)
     emit(result, output, lambda: _summary(result, done))
     _remark(done)
 
@@ -110,7 +115,7 @@ def _details(done: Done) -> dict[str, Any]:
     return {key: value for key, value in metrics.items() if key not in core and key not in ("refused", "migrations")}
 
 
-def _write(done: Done, trace: Trace, jobs_out: Path | None, journal: Path | None, html: Path | None) -> None:
+def _write(done: Done, trace: Trace, jobs_out: Path | None, journal: Path | None, saving: Saving) -> None:
     if jobs_out is not None:
         from fairlead.record.jobs_csv import jobs_csv
 
@@ -119,11 +124,11 @@ def _write(done: Done, trace: Trace, jobs_out: Path | None, journal: Path | None
         from fairlead.record.journal_io import write_journal
 
         write_journal(done.run.journal, journal)
-    if html is not None:
-        from fairlead.record.report import RunReport, write_report
+    if saving.wanted:
+        from fairlead.record.report import RunReport, report_of
 
-        write_report(html, [RunReport.fold(done.name, done.run.journal)], workload=trace.source)
-    for path in (jobs_out, journal, html):
+        saving.write(report_of([RunReport.fold(done.name, done.run.journal)], workload=trace.source))
+    for path in (jobs_out, journal):
         if path is not None:
             say(f"wrote {path}")
 

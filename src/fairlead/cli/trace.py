@@ -10,12 +10,15 @@ import typer
 from fairlead.cli.live.export import export
 from fairlead.cli.panels import TRACES
 from fairlead.cli.render import Output, OutputOption, emit, grid, pairs, say
+from fairlead.cli.saving import CsvOption, HtmlOption, PngOption, Saving
 from fairlead.cli.shared import TraceArgument, generator_names
 from fairlead.model.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from fairlead.record.report import Report
+    from fairlead.workload.describe import Description
     from fairlead.workload.trace import Trace
 
 FormatOption = Annotated[str | None, typer.Option(help="The trace's format, where its content does not tell.")]
@@ -37,28 +40,37 @@ def register(app: typer.Typer) -> None:
 def describe(
     trace: TraceArgument,
     output: OutputOption = Output.table,
-    html: Annotated[Path | None, typer.Option(metavar="F.html", help="The same as charts, in one file.")] = None,
+    html: HtmlOption = None,
+    csv: CsvOption = None,
+    png: PngOption = None,
     format: FormatOption = None,
     skip_bad: SkipOption = False,
     limit: LimitOption = None,
 ) -> None:
     """Say what a workload is like: sizes, durations, arrivals, tenants, repeats, failures."""
-    from fairlead.cli.inputs import output_file, read_source
-    from fairlead.workload.describe import charts, render_table
+    from fairlead.cli.inputs import read_source
     from fairlead.workload.describe import describe as measure
+    from fairlead.workload.describe import render_table
 
-    output_file(html)
+    saving = Saving(html, csv, png)
+    saving.check()
     source = read_source(trace, format=format, skip_bad=skip_bad, limit=limit)
     found = measure(source.trace)
     emit(_finite(found.to_dict()), output, lambda: render_table(found))
     for note in found.notes:
         say(f"note: {note}")
-    if html is not None:
-        from fairlead.record.report import write_charts
+    if saving.wanted:
+        saving.write(described(found))
 
-        facts = [("jobs", f"{found.jobs:,}"), ("source", found.source)]
-        write_charts(html, f"workload: {found.source}", charts(found), facts=facts)  # type: ignore[arg-type]
-        say(f"wrote {html}")
+
+def described(found: Description) -> Report:
+    """The description as a page."""
+    from fairlead.record.report import Lead, Tile, charts_report
+    from fairlead.workload.describe import charts, facts, headlines
+
+    tiles = [Tile(*one) for one in headlines(found)]
+    title = f"Workload: {found.source}" if found.source else "A workload"
+    return charts_report(title, charts(found), facts=facts(found), lead=Lead(tiles, found.notes))  # type: ignore[arg-type]
 
 
 def _finite(value: Any) -> Any:

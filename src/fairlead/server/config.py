@@ -179,7 +179,7 @@ _TABLE: Mapping[str, tuple[Reading, str]] = {
 }
 SETTINGS: Mapping[str, Reading] = {name: reading for name, (reading, _) in _TABLE.items()}
 #: variables that mean something else: to commands, to the compiler's cache, to a job that was started by the scheduler
-_OTHERS = ("TOKEN", "CACHE_DIR", "TRACEBACK", "BENCH_JOBS", "CONFIG")
+_OTHERS = ("TOKEN", "CACHE_DIR", "TRACEBACK", "BENCH_JOBS", "CONFIG", "BROWSER")
 _OF_JOBS = ("JOB", "RUN", "ARRAY", "NODE", "RANK", "TENANT", "GPU_", "LOG_FILE", "CHECKPOINT")
 
 

@@ -12,6 +12,7 @@ from fairlead.cli.live import (
     logs,
     nodes,
     policy,
+    report,
     submit,
     tenants,
     tokens,
@@ -24,5 +25,20 @@ from fairlead.cli.panels import LIVE
 
 def register(app: typer.Typer) -> None:
     """In the order in which a newcomer needs them."""
-    for module in (up, submit, jobs, logs, control, top, nodes, tenants, policy, whatif, events, tokens, backup):
+    for module in (
+        up,
+        submit,
+        jobs,
+        logs,
+        control,
+        top,
+        nodes,
+        tenants,
+        policy,
+        whatif,
+        report,
+        events,
+        tokens,
+        backup,
+    ):
         module.register(app, LIVE)

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-Scale = Literal["linear", "log", "duration", "percent", "category"]
+Scale = Literal["linear", "log", "duration", "percent", "category", "time"]
 
 #: where a logarithmic axis of seconds is labelled
 _DURATION_TICKS = (
@@ -44,6 +44,7 @@ class SeriesSpec(TypedDict, total=False):
     x: Sequence[Any] | npt.NDArray[Any]  #: the chart's own x where left out
     y: Sequence[Any] | npt.NDArray[Any]
     tone: int  #: colour; the position where left out
+    apart: bool  #: a line that is not stacked on the others: what there is in all
 
 
 class _Needed(TypedDict):
@@ -62,22 +63,35 @@ class ChartSpec(_Needed, total=False):
     x_title: str
     y_title: str
     #: `duration` is logarithmic in seconds and labelled in people's units; a cdf's x is `log` unless said
-    #: otherwise
+    #: otherwise; `time` is seconds since 1970 of whatever clock the reader has on the wall
     x_scale: Scale
     y_scale: Scale
     z: Sequence[Sequence[float]] | npt.NDArray[Any]  #: of a heatmap: rows × columns, the first row on top
     z_title: str
+    z_scale: Scale  #: linear or percent
     #: of a heatmap whose z are codes: their names; code 0 is drawn as background, code 1 as a fault, then
     #: tones
     categories: Sequence[str]
+    stack: bool  #: bars or lines on top of each other
     wide: bool  #: takes the page's full width
     tab: str  #: what its tab says, where it is one of `tabs`
 
 
 def figure(spec: ChartSpec) -> dict[str, Any]:
-    """`data` and `layout` for plotly.js, all of it JSON."""
-    if spec["kind"] == "heatmap":
-        return _heatmap(spec)
+    """`data` and `layout` for plotly.js, and `title`, `sentence` and `columns` for whoever saves it; all of it JSON."""
+    made = _heatmap(spec) if spec["kind"] == "heatmap" else _drawn(spec)
+    tab = spec.get("tab", "")
+    return made | {
+        "title": f"{spec['title']}: {tab}" if tab else spec["title"],
+        "sentence": spec.get("sentence", ""),
+        "columns": [
+            (spec.get("x_title") or "x") + (", in seconds" if spec.get("x_scale") == "duration" else ""),
+            (spec.get("y_title") or "y") + (", in seconds" if spec.get("y_scale") == "duration" else ""),
+        ],
+    }
+
+
+def _drawn(spec: ChartSpec) -> dict[str, Any]:
     series = _series(spec)
     traces = [_trace(spec, one, i) for i, one in enumerate(series)]
     layout: dict[str, Any] = {
@@ -87,7 +101,7 @@ def figure(spec: ChartSpec) -> dict[str, Any]:
         "hovermode": "closest" if spec["kind"] == "cdf" else "x unified",
     }
     if spec["kind"] == "bar":
-        layout |= {"barmode": "group", "bargap": 0.25}
+        layout |= {"barmode": "stack" if spec.get("stack") else "group", "bargap": 0.25}
     if spec["kind"] == "cdf":
         layout["yaxis"]["range"] = [0, 1.01]
     elif layout["yaxis"].get("type") != "log":
@@ -114,25 +128,56 @@ def _y_scale(spec: ChartSpec) -> Scale:
 
 
 def _trace(spec: ChartSpec, series: SeriesSpec, position: int) -> dict[str, Any]:
-    logarithmic = _x_scale(spec) in ("log", "duration")
-    x = _log_values(series["x"]) if logarithmic else series["x"]
+    name = series.get("name", "")
     trace: dict[str, Any] = {
-        "name": labels([series.get("name", "")])[0],
-        "x": labels(x) if _x_scale(spec) == "category" else numbers(x),
-        "y": numbers(_log_values(series["y"]) if _y_scale(spec) in ("log", "duration") else series["y"]),
-        "meta": {"tone": series.get("tone", position)},
+        "name": labels([name])[0],
+        "x": _values(series["x"], _x_scale(spec)),
+        "y": _values(series["y"], _y_scale(spec)),
+        "meta": {"tone": series.get("tone", position), "name": name, **_as_they_are(spec, series)},
     }
+    hover = "%{y:.1%}" if _y_scale(spec) == "percent" else "%{y:,.4~g}"
     if spec["kind"] == "bar":
-        return trace | {"type": "bar", "hovertemplate": "%{y:.4~g}"}
+        return trace | {"type": "bar", "hovertemplate": hover}
     trace |= {"type": "scatter", "mode": "lines"}
+    if series.get("apart"):
+        trace["meta"]["apart"] = True
+    elif spec.get("stack"):
+        trace["stackgroup"] = "all"
     if spec["kind"] == "cdf":
         # the share only changes where a value is, so steps are the truth
         trace["line"] = {"shape": "hv"}
         trace["hovertemplate"] = "%{y:.1%} are at most %{customdata}<extra>%{fullData.name}</extra>"
         trace["customdata"] = _labels(series["x"], _x_scale(spec))
     else:
-        trace["hovertemplate"] = "%{y:.1%}" if _y_scale(spec) == "percent" else "%{y:,.4~g}"
+        trace["hovertemplate"] = hover
     return trace
+
+
+def _values(values: Sequence[Any] | npt.NDArray[Any], scale: Scale) -> list[Any]:
+    """As the axis takes them."""
+    if scale == "category":
+        return list(labels(values))
+    if scale == "time":
+        return moments(values)
+    return list(numbers(_log_values(values) if scale in ("log", "duration") else values))
+
+
+def _as_they_are(spec: ChartSpec, series: SeriesSpec) -> dict[str, list[Any]]:
+    """What is drawn otherwise than it is, for whoever saves the numbers: names cut short, nothing on a logarithmic axis."""
+    found: dict[str, list[Any]] = {}
+    for axis, scale in (("x", _x_scale(spec)), ("y", _y_scale(spec))):
+        values: Any = series[axis]  # type: ignore[literal-required]
+        if scale in ("category", "log", "duration"):
+            true = [str(value) for value in values] if scale == "category" else numbers(values)
+            if true != _values(values, scale):
+                found[axis] = true
+    return found
+
+
+def moments(seconds: Sequence[Any] | npt.NDArray[Any]) -> list[str]:
+    """`2030-01-31T08:00:00` each."""
+    whole = np.round(np.asarray(seconds, dtype=np.float64)).astype(np.int64)
+    return [str(text) for text in np.datetime_as_string(whole.astype("datetime64[s]"))]
 
 
 def _labels(values: Sequence[Any] | npt.NDArray[Any], scale: Scale) -> list[str]:
@@ -163,6 +208,8 @@ def _axis(title: str, scale: Scale, span: tuple[float, float]) -> dict[str, Any]
     axis: dict[str, Any] = {"title": {"text": plain(title)}, "automargin": True}
     if scale == "category":
         return axis | {"type": "category"}
+    if scale == "time":
+        return axis | {"type": "date"}
     if scale == "percent":
         return axis | {"tickformat": ".0%"}
     if scale == "linear":
@@ -184,17 +231,28 @@ def _heatmap(spec: ChartSpec) -> dict[str, Any]:
     x = list(spec.get("x", range(z.shape[1])))
     y = labels(spec.get("y", range(z.shape[0])))
     trace: dict[str, Any] = {"type": "heatmap", "y": y}
-    trace["x"] = labels(x) if x and isinstance(x[0], str) else numbers(x)
+    timed = spec.get("x_scale") == "time"
+    trace["x"] = moments(x) if timed else labels(x) if x and isinstance(x[0], str) else numbers(x)
     if "categories" in spec:
         codes = np.ascontiguousarray(z, dtype=np.int8)
         names = labels(spec["categories"])
         # one byte a cell; the page unpacks it
         packed = base64.b64encode(codes.tobytes()).decode("ascii")
-        trace |= {"showscale": False, "hovertemplate": "%{y}<br>%{x:.4~g}: %{text}<extra></extra>"}
+        at = "%{x|%d %b %H:%M}" if timed else "%{x:.4~g}"
+        trace |= {"showscale": False, "hovertemplate": f"%{{y}}<br>{at}: %{{text}}<extra></extra>"}
         trace["meta"] = {"codes": packed, "columns": codes.shape[1], "names": names}
+        if names != list(spec["categories"]):
+            trace["meta"]["true_names"] = list(spec["categories"])
     else:
-        trace |= {"z": [numbers(row) for row in z], "hovertemplate": "%{y}, %{x}: %{z:.4~g}<extra></extra>"}
+        value = "%{z:.1%}" if spec.get("z_scale") == "percent" else "%{z:.4~g}"
+        trace |= {"z": [numbers(row) for row in z], "hovertemplate": f"%{{y}}, %{{x}}: {value}<extra></extra>"}
         trace["colorbar"] = {"title": {"text": plain(spec.get("z_title", ""))}, "thickness": 12}
+        trace["meta"] = {}
+        if spec.get("z_scale") == "percent":
+            trace["colorbar"]["tickformat"] = ".0%"
+    rows = [str(name) for name in spec.get("y", range(z.shape[0]))]
+    if rows != y:
+        trace["meta"]["y"] = rows
     yaxis = _axis(spec.get("y_title", ""), "category", (0, 0))
     # row 0 on top; a label for each row only where they can be read
     yaxis |= {"autorange": "reversed", "nticks": 24}

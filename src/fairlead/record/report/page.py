@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from typing import Any
@@ -16,24 +19,69 @@ from fairlead.record.report.run import RunReport
 from fairlead.record.report.script import JS
 from fairlead.record.report.style import CSS
 
-#: nothing may be loaded from anywhere: the browser itself holds the page to it
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 _TONES = 12
 
 
-def page(title: str, facts: Iterable[tuple[str, str]], body: str, figures: Sequence[dict[str, Any]]) -> str:
+@dataclass(frozen=True)
+class Tile:
+    """A number that everybody asks for first."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Lead:
+    """What a page says before its charts, for whoever reads no further."""
+
+    tiles: Sequence[Tile] = ()
+    sentences: Sequence[str] = ()
+
+
+def page(
+    title: str,
+    facts: Iterable[tuple[str, str]],
+    body: str,
+    figures: Sequence[dict[str, Any]],
+    *,
+    lead: Lead | None = None,
+    script: str = JS,
+) -> str:
     """A whole document. `body` is HTML; everything else is text."""
     listed = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts if value)
+    scripts = (plotly_js(), script)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(_policy(scripts))}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
         f"<header><h1>{escape(title)}</h1><dl class=facts>{listed}</dl></header>\n"
-        f"<main>\n{body}</main>\n<footer>Made by fairlead. This file needs nothing else to be read.</footer>\n"
+        f"<main>\n{_lead_html(lead or Lead())}{body}</main>\n"
+        "<footer>Made by fairlead. This file needs nothing else to be read.</footer>\n"
         f'<script type="application/json" id="figures">{embed(figures)}</script>\n'
-        f"<script>{plotly_js()}</script>\n<script>{JS}</script>\n</body>\n</html>\n"
+        f"<script>{scripts[0]}</script>\n<script>{scripts[1]}</script>\n</body>\n</html>\n"
     )
+
+
+def _policy(scripts: Iterable[str]) -> str:
+    """Nothing may be loaded from anywhere, and no script runs but ours: the browser itself holds the page to it."""
+    hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
+    allowed = " ".join(f"'sha256-{one}'" for one in hashes)
+    return f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}; img-src data: blob:"
+
+
+def _lead_html(lead: Lead) -> str:
+    tiles = "".join(
+        f"<div class=tile><dt>{escape(one.label)}</dt><dd>{escape(one.value)}</dd>"
+        f"{f'<dd class=note>{escape(one.note)}</dd>' if one.note else ''}</div>"
+        for one in lead.tiles
+    )
+    said = "".join(f"<li>{escape(one)}</li>" for one in lead.sentences)
+    out = f"<dl class=tiles>{tiles}</dl>\n" if tiles else ""
+    if said:
+        out += f'<section class="card short"><h2>In short</h2><ul>{said}</ul></section>\n'
+    return out
 
 
 def embed(value: object) -> str:
@@ -69,7 +117,10 @@ def _figure_html(spec: ChartSpec, figures: list[dict[str, Any]]) -> str:
     return (
         f"<figure><figcaption>{escape(spec.get('sentence', ''))}</figcaption>"
         f'<div class="plot" role="img" aria-label="{label}" data-figure="{len(figures) - 1}"></div>'
-        f"{_legend_html(spec)}</figure>\n"
+        f"{_legend_html(spec)}"
+        f'<div class="save" role="group" aria-label="Save {label}">'
+        '<button type="button" data-save="png">PNG</button><button type="button" data-save="csv">CSV</button></div>'
+        "</figure>\n"
     )
 
 

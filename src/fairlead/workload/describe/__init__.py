@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fairlead.workload.describe.charts import charts
+from fairlead.workload.describe.charts import charts, facts, headlines
 from fairlead.workload.describe.description import Description
 from fairlead.workload.describe.measure import describe
 from fairlead.workload.describe.table import render_table
 
-__all__ = ["Description", "charts", "describe", "render_table"]
+__all__ = ["Description", "charts", "describe", "facts", "headlines", "render_table"]

@@ -2,7 +2,7 @@
 
 Each has `title`, `sentence` (what to see, with numbers), `kind` (cdf, bar, line or heatmap), `x_title` and `y_title`.
 A bar or line has `x` and `series` of {name, y}; a cdf has `series` of {name, x, y}; a heatmap has `x`, `y` and `z`
-with one row for each y. `x_scale` is "log" where it should be.
+with one row for each y. `x_scale` and `y_scale` say how an axis is divided and labelled where that is not plainly.
 """
 
 from __future__ import annotations
@@ -29,7 +29,32 @@ def charts(description: Description) -> list[Chart]:
         _outcomes(description),
         _types(description),
     ]
-    return [chart for chart in found if chart is not None]
+    kept = [chart for chart in found if chart is not None]
+    if len(kept) % 2:  # nothing stands beside the last one then
+        kept[-1]["wide"] = True
+    return kept
+
+
+def headlines(it: Description) -> list[tuple[str, str, str]]:
+    """The numbers that everybody asks for first: what, how much, and a word on it."""
+    duration, sizes = it.duration_s, it.demands
+    owners = [f"{n:,} {what}" for n, what in ((it.tenants, "tenants"), (it.users, "users")) if n]
+    return [
+        ("jobs", f"{it.jobs:,}", "of " + " and ".join(owners) if owners else ""),
+        ("span", seconds(it.span_s), "from the first submission to the last"),
+        ("GPU time", f"{it.gpu_hours:,.0f} GPU-h", f"{it.mean_busy_gpus:,.1f} GPUs busy on average"),
+        ("median duration", seconds(duration.p50), f"mean {seconds(duration.mean)}, p99 {seconds(duration.p99)}"),
+        ("GPUs per job", f"{sizes.gpus_mean:.3g}", f"on average; the median is {sizes.gpus_p50:.3g}"),
+    ]
+
+
+def facts(it: Description) -> list[tuple[str, str]]:
+    return [
+        ("first submission", it.origin or ""),
+        ("CPU-only jobs", f"{it.cpu_jobs:,}" if it.cpu_jobs else ""),
+        ("between submissions", f"{it.arrivals.gap_mean_s:,.3g} s on average"),
+        ("busiest day", f"{it.arrivals.busiest_day_jobs:,} jobs"),
+    ]
 
 
 def _durations(it: Description) -> Chart:
@@ -49,9 +74,9 @@ def _durations(it: Description) -> Chart:
             f"is {seconds(longest.duration_s.p50)}, of jobs of size {longest.label}."
         ),
         "kind": "cdf",
-        "x_scale": "log",
+        "x_scale": "duration",
         "series": series,
-        "x_title": "duration, s",
+        "x_title": "duration, from start to end",
         "y_title": "share of jobs",
     }
 
@@ -67,7 +92,8 @@ def _shares_chart(title: str, sentence: str, rows: list[tuple[str, float, float]
             {"name": "GPU time", "y": [work for _, _, work in rows]},
         ],
         "x_title": x_title,
-        "y_title": "share",
+        "y_title": "share of the total",
+        "y_scale": "percent",
     }
 
 
@@ -84,7 +110,7 @@ def _sizes(it: Description) -> Chart:
             f"{percent(heavy.gpu_time_share)} of the GPU time"
         )
     rows = [(row.label, row.jobs_share, row.gpu_time_share) for row in it.sizes]
-    return _shares_chart("Jobs and GPU time by size", sentence + ".", rows, "GPUs")
+    return _shares_chart("Jobs and GPU time by size", sentence + ".", rows, "GPUs that the job asks for")
 
 
 def _buckets(it: Description) -> Chart:
@@ -96,13 +122,16 @@ def _buckets(it: Description) -> Chart:
         f"{percent(sum(r.jobs_share for r in long))} and {percent(sum(r.gpu_time_share for r in long))}."
     )
     rows = [(row.label, row.jobs_share, row.gpu_time_share) for row in it.buckets]
-    return _shares_chart("Jobs and GPU time by duration", sentence, rows, "duration")
+    return _shares_chart("Jobs and GPU time by duration", sentence, rows, "duration of the job")
+
+
+def _hour_title(it: Description) -> str:
+    return "hour of the day" if it.arrivals.clock == "calendar" else "hours since the first submission, modulo 24"
 
 
 def _hours(it: Description) -> Chart:
     by_hour = it.arrivals.by_hour
     most, least = by_hour.index(max(by_hour)), by_hour.index(min(by_hour))
-    calendar = it.arrivals.clock == "calendar"
     return {
         "title": "Submissions by hour of the day",
         "sentence": (
@@ -113,8 +142,9 @@ def _hours(it: Description) -> Chart:
         "kind": "bar",
         "x": list(range(24)),
         "series": [{"name": "jobs", "y": list(by_hour)}],
-        "x_title": "hour of the day" if calendar else "hour since the first submission, modulo 24",
+        "x_title": _hour_title(it),
         "y_title": "share of jobs",
+        "y_scale": "percent",
     }
 
 
@@ -130,8 +160,10 @@ def _week(it: Description) -> Chart:
         "x": list(range(24)),
         "y": days,
         "z": [list(row) for row in it.arrivals.by_weekday_hour],
-        "x_title": "hour of the day" if calendar else "hour since the first submission, modulo 24",
-        "y_title": "day",
+        "x_title": _hour_title(it),
+        "y_title": "day of the week" if calendar else "day since the first submission, modulo 7",
+        "z_title": "of jobs",
+        "z_scale": "percent",
     }
 
 
@@ -167,7 +199,9 @@ def _concentration(it: Description) -> Chart | None:
         "x": list(CURVE_RANKS),
         "series": [{"name": name, "y": list(skew.lorenz_jobs)} for name, skew in found],
         "x_title": "share of them, most active first",
-        "y_title": "share of jobs",
+        "y_title": "share of jobs that they submit",
+        "x_scale": "percent",
+        "y_scale": "percent",
     }
 
 
