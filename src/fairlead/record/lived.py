@@ -78,6 +78,8 @@ class Lived:
     runs: tuple[Stretch, ...]
     queued: tuple[Stretch, ...]
     #: seconds from when a job could have run until it first did, by job; those that first ran in this stretch
+    starts_s: Mapping[int, float]
+    #: seconds in the queue in all, suspended or not yet started, by job; those that ran and ended in this stretch
     waits_s: Mapping[int, float]
     suspensions: tuple[Suspension, ...]
     requeues: int  #: runs that broke off for no fault of the policy's: a lost node, no process to be had
@@ -132,10 +134,9 @@ class Lived:
                 rows.append((begin_s, 2, EventKind.NODE_DOWN, number[node], 0))
                 rows.append((end_s, 2, EventKind.NODE_UP, number[node], 0))
         rows.sort(key=lambda row: row[:2])  # what ends before what begins at the same moment
-        columns = [np.array([row[i] for row in rows], dtype=np.int32) for i in (2, 3, 4)]
-        return Journal(
-            self.cluster, self._table(), np.array([row[0] for row in rows]), *columns, np.array(ids, np.int32)
-        )
+        kind, who, arg = (np.array([row[i] for row in rows], dtype=np.int32) for i in (2, 3, 4))
+        time_s = np.array([row[0] for row in rows], dtype=np.float64)
+        return Journal(self.cluster, self._table(), time_s, kind, who, arg, np.array(ids, np.int32))
 
     def _table(self) -> JobTable:
         code = {name: i for i, name in enumerate(self.tenants)}
@@ -190,11 +191,15 @@ def put_together(
             if node in closed:
                 down.append((node, closed.pop(node), row.time_s))
     down += [(node, since_s, end_s) for node, since_s in closed.items()]
+    starts: dict[int, float] = {}
     waits: dict[int, float] = {}
     for story in stories:
         story.close(end_s)
         if story.first_s is not None and begin_s <= story.first_s <= end_s:
-            waits[story.number] = story.first_s - story.ready_s
+            starts[story.number] = story.first_s - story.ready_s
+        ended_s = story.job.finished_s
+        if story.first_s is not None and ended_s is not None and begin_s <= ended_s <= end_s:
+            waits[story.number] = sum(one.end_s - one.begin_s for one in story.queued)
     return Lived(
         cluster,
         begin_s,
@@ -202,6 +207,7 @@ def put_together(
         listed,
         tuple(_cut([one for story in stories for one in story.runs], begin_s, end_s)),
         tuple(_cut([one for story in stories for one in story.queued], begin_s, end_s)),
+        starts,
         waits,
         tuple(suspensions),
         requeues,

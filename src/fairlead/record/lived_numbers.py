@@ -24,7 +24,8 @@ class TenantRow:
     jobs: int  #: that were there at any time
     held_gpu_s: float
     fair_gpu_s: float  #: what a division by weights would have given it, moment by moment, of what was asked for
-    wait_s: Spread
+    wait_s: Spread  #: in the queue in all, of jobs that ran and ended
+    start_wait_s: Spread  #: until the first start
     suspensions: int
     ended: int
     failed: int
@@ -36,6 +37,7 @@ class TenantRow:
             "held_gpu_s": self.held_gpu_s,
             "fair_gpu_s": self.fair_gpu_s,
             "wait_s": self.wait_s.to_json(),
+            "start_wait_s": self.start_wait_s.to_json(),
             "suspensions": self.suspensions,
             "ended": self.ended,
             "failed": self.failed,
@@ -52,6 +54,7 @@ class LivedNumbers:
     queued_gpus: Floats
     fair_gpus: Floats
     wait_s: Spread
+    start_wait_s: Spread
     states: dict[str, int]  #: jobs that ended, by how
     reasons: dict[str, int]  #: of those that did not end well by themselves, by why
     reason_gpu_s: dict[str, float]  #: GPU-time that these had held
@@ -96,6 +99,7 @@ class LivedNumbers:
             "failed_gpu_s": sum(self.reason_gpu_s.values()),
             "down_gpu_s": lived.down_gpu_s(),
             "wait_s": self.wait_s.to_json(),
+            "start_wait_s": self.start_wait_s.to_json(),
             "suspensions": len(lived.suspensions),
             "requeues": lived.requeues,
             "jain_index": number(self.jain_index),
@@ -131,9 +135,9 @@ def fold_lived(lived: Lived, most: int = MOST_POINTS) -> LivedNumbers:
     for run in lived.runs:
         job_gpu_s[run.job] += run.gpus * (run.end_s - run.begin_s)
     reasons, reason_gpu_s = _reasons(lived, job_gpu_s)
-    users: Counter[str] = Counter()
+    users: dict[str, float] = {}
     for job, gpu_s in zip(lived.jobs, job_gpu_s.tolist(), strict=True):
-        users[job.user] += gpu_s
+        users[job.user] = users.get(job.user, 0.0) + gpu_s
     rows = [
         _row(lived, name, of_job, tenant, float(held_gpu_s[tenant]), float(fair_gpu_s[tenant]))
         for tenant, name in enumerate(names)
@@ -146,6 +150,7 @@ def fold_lived(lived: Lived, most: int = MOST_POINTS) -> LivedNumbers:
         queued_gpus=queued_gpus,
         fair_gpus=fair,
         wait_s=spread(np.array(list(lived.waits_s.values()))),
+        start_wait_s=spread(np.array(list(lived.starts_s.values()))),
         states=dict(sorted(Counter(lived.jobs[i].state for i in lived.ended()).items())),
         reasons=reasons,
         reason_gpu_s=reason_gpu_s,
@@ -164,6 +169,7 @@ def _row(lived: Lived, name: str, of_job: list[int], tenant: int, held_gpu_s: fl
         held_gpu_s=held_gpu_s,
         fair_gpu_s=fair_gpu_s,
         wait_s=spread(np.array([wait for job, wait in lived.waits_s.items() if job in mine])),
+        start_wait_s=spread(np.array([wait for job, wait in lived.starts_s.items() if job in mine])),
         suspensions=sum(one.job in mine for one in lived.suspensions),
         ended=len(ended),
         failed=sum(lived.jobs[i].state in FAILED for i in ended),
@@ -172,14 +178,14 @@ def _row(lived: Lived, name: str, of_job: list[int], tenant: int, held_gpu_s: fl
 
 def _reasons(lived: Lived, job_gpu_s: Floats) -> tuple[dict[str, int], dict[str, float]]:
     counts: Counter[str] = Counter()
-    gpu_s: Counter[str] = Counter()
+    gpu_s: dict[str, float] = {}
     for i in lived.ended():
         job = lived.jobs[i]
         if job.state in (*FAILED, "refused"):
             why = f"refused: {job.reason}" if job.state == "refused" else job.reason or job.state
             counts[why] += 1
-            gpu_s[why] += float(job_gpu_s[i])
-    return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0]))), dict(gpu_s)
+            gpu_s[why] = gpu_s.get(why, 0.0) + float(job_gpu_s[i])
+    return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0]))), gpu_s
 
 
 def fair_division(demand: Floats, weights: Sequence[float], capacity: float) -> Floats:

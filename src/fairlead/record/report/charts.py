@@ -249,7 +249,8 @@ def _heatmap(spec: ChartSpec) -> dict[str, Any]:
         trace["colorbar"] = {"title": {"text": plain(spec.get("z_title", ""))}, "thickness": 12}
         trace["meta"] = {}
         if spec.get("z_scale") == "percent":
-            trace["colorbar"]["tickformat"] = ".0%"
+            small = z.size > 0 and float(np.nanmax(z)) < 0.1
+            trace["colorbar"]["tickformat"] = ".1%" if small else ".0%"
     rows = [str(name) for name in spec.get("y", range(z.shape[0]))]
     if rows != y:
         trace["meta"]["y"] = rows

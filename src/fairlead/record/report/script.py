@@ -52,7 +52,8 @@ _PAINT = """
       paper_bgcolor: 'rgba(0,0,0,0)', plot_bgcolor: 'rgba(0,0,0,0)', autosize: true,
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: tone('text') },
       margin: { l: 8, r: 12, t: 8, b: 8 },
-      legend: { orientation: 'h', x: 0, y: 1.02, yanchor: 'bottom', font: { size: 12 } },
+      legend: { orientation: 'h', x: 0, y: 1.02, yanchor: 'bottom', traceorder: 'normal',
+        font: { size: 12 } },
       hoverlabel: { bgcolor: tone('card'), bordercolor: tone('line'), font: { color: tone('text') } },
     });
     for (const one of [layout.xaxis, layout.yaxis]) {

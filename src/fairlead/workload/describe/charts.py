@@ -50,7 +50,7 @@ def headlines(it: Description) -> list[tuple[str, str, str]]:
 
 def facts(it: Description) -> list[tuple[str, str]]:
     return [
-        ("first submission", it.origin or ""),
+        ("first submission", (it.origin or "").replace("T", " ")),
         ("CPU-only jobs", f"{it.cpu_jobs:,}" if it.cpu_jobs else ""),
         ("between submissions", f"{it.arrivals.gap_mean_s:,.3g} s on average"),
         ("busiest day", f"{it.arrivals.busiest_day_jobs:,} jobs"),
@@ -64,7 +64,11 @@ def _durations(it: Description) -> Chart:
         for row in it.sizes:
             # a curve of a handful of jobs shows nothing but them
             if row.jobs >= 20:
-                name = f"{row.label} GPUs" if row.label[0].isdigit() or row.label[0] in "<>" else row.label
+                name = (
+                    f"{row.label} GPU{'s' * (row.label != '1')}"
+                    if row.label[0].isdigit() or row.label[0] in "<>"
+                    else row.label
+                )
                 series.append({"name": name, "x": list(row.duration_s.curve), "y": list(CURVE_RANKS)})
     return {
         "title": "Durations",
