@@ -95,6 +95,7 @@ def test_every_chart_has_a_title_units_and_a_sentence_with_numbers(page: Page) -
         assert isinstance(layout, dict)
         assert layout["xaxis"]["title"]["text"]
     assert [text for text in page.text_of("h2") if text.strip()] == [
+        "In short",
         "Comparison",
         "JCT of finished jobs",
         "Wait of finished jobs",

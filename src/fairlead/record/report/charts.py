@@ -82,7 +82,7 @@ def figure(spec: ChartSpec) -> dict[str, Any]:
     made = _heatmap(spec) if spec["kind"] == "heatmap" else _drawn(spec)
     tab = spec.get("tab", "")
     return made | {
-        "title": f"{spec['title']}: {tab}" if tab else spec["title"],
+        "title": spec["title"] if tab.lower() in spec["title"].lower() else f"{spec['title']}: {tab}",
         "sentence": spec.get("sentence", ""),
         "columns": [
             (spec.get("x_title") or "x") + (", in seconds" if spec.get("x_scale") == "duration" else ""),

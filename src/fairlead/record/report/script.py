@@ -147,6 +147,10 @@ _PAGE = """
   const draw = (element) => {
     const figure = figures[element.dataset.figure];
     paint(figure);
+    delete figure.layout.width; delete figure.layout.height;
+    // a chart that measures itself does so a moment later, which is too late for paper
+    if (document.body.classList.contains('printing'))
+      Object.assign(figure.layout, { autosize: false, width: element.clientWidth, height: element.clientHeight });
     // a finger that scrolls the page must not be caught by the chart
     figure.layout.dragmode = matchMedia('(pointer: coarse)').matches ? false : 'zoom';
     return Plotly.react(element, figure.data, figure.layout, config);
@@ -157,13 +161,15 @@ _PAGE = """
   const visible = (element) => !element.closest('[hidden]');
   const plots = Array.from(document.querySelectorAll('.plot'));
   plots.filter(visible).forEach(drawOnce);
-  const redraw = () => drawn.forEach(draw);
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw);
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => drawn.forEach(draw));
   // paper is white and narrower than most screens
-  addEventListener('beforeprint', () => { document.documentElement.dataset.theme = 'light'; redraw();
-    document.body.classList.add('printing'); drawn.forEach((plot) => Plotly.Plots.resize(plot)); });
-  addEventListener('afterprint', () => { delete document.documentElement.dataset.theme;
-    document.body.classList.remove('printing'); redraw(); drawn.forEach((plot) => Plotly.Plots.resize(plot)); });
+  const forPaper = (on) => {
+    document.body.classList.toggle('printing', on);
+    if (on) document.documentElement.dataset.theme = 'light'; else delete document.documentElement.dataset.theme;
+    drawn.forEach(draw);
+  };
+  addEventListener('beforeprint', () => forPaper(true));
+  addEventListener('afterprint', () => forPaper(false));
 
   const named = (title) => title.toLowerCase().replace(/[^a-z0-9]+/g, '-').replace(/^-+|-+$/g, '') || 'chart';
   const hand = (href, name) => {

@@ -107,11 +107,18 @@ def _over_time(
     }
 
 
+def _and_least(runs: Sequence[RunReport], high: RunReport, low: RunReport, value: Callable[[RunReport], float]) -> str:
+    """`a, 12 % under b`, or that it makes no difference."""
+    least = percent(value(low))
+    if len(runs) > 1 and least == percent(value(high)):
+        return "every policy"
+    return high.name if low is high else f"{high.name}, {least} under {low.name}"
+
+
 def _held(runs: Sequence[RunReport]) -> ChartSpec:
     low, high = _best(runs, lambda r: r.metrics.core.gpu_utilization)
-    sentence = f"{percent(high.metrics.core.gpu_utilization)} of all GPU-time is held under {high.name}"
-    if low is not high:
-        sentence += f", {percent(low.metrics.core.gpu_utilization)} under {low.name}"
+    sentence = f"{percent(high.metrics.core.gpu_utilization)} of all GPU-time is held under "
+    sentence += _and_least(runs, high, low, lambda r: r.metrics.core.gpu_utilization)
     bin_text = duration(runs[0].lines.bins.width_s)
     sentence += f"; each point averages {bin_text}."
     spec = _over_time(
@@ -123,9 +130,8 @@ def _held(runs: Sequence[RunReport]) -> ChartSpec:
 def _computing(runs: Sequence[RunReport]) -> ChartSpec:
     low, high = _best(runs, lambda r: r.metrics.gpu_computing)
     _, waster = _best(runs, lambda r: r.metrics.wasted_gpu_s)
-    sentence = f"{percent(high.metrics.gpu_computing)} of all GPU-time is work of jobs that finished under {high.name}"
-    if low is not high:
-        sentence += f", {percent(low.metrics.gpu_computing)} under {low.name}"
+    sentence = f"{percent(high.metrics.gpu_computing)} of all GPU-time is work of jobs that finished under "
+    sentence += _and_least(runs, high, low, lambda r: r.metrics.gpu_computing)
     sentence += (
         f". At most {digits(waster.metrics.wasted_gpu_s / 3600)} GPU-hours were held without effect "
         f"(under {waster.name}): overheads, lost progress, jobs given up."
