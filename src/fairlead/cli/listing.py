@@ -12,8 +12,6 @@ from fairlead.cli.render import Output, OutputOption, emit, grid
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from fairlead.policy.base import Policy
-
 
 def register(app: typer.Typer) -> None:
     app.command("policies", rich_help_panel=SIMULATION)(policies)
@@ -22,36 +20,18 @@ def register(app: typer.Typer) -> None:
 
 def policies(output: OutputOption = Output.table) -> None:
     """List the policies with their parameters."""
-    from fairlead.policy.registry import policies as known
+    from fairlead.core.choices import known_policies
 
-    rows = [_policy(name, policy) for name, policy in known().items()]
+    rows = known_policies()
     emit(rows, output, lambda: _table(rows))
 
 
 def placers(output: OutputOption = Output.table) -> None:
     """List the placers with their parameters."""
-    from fairlead.placement.registry import placers as known
+    from fairlead.core.choices import known_placers
 
-    rows = [
-        {"name": name, "summary": _summary(placer), "parameters": dict(placer.parameters)}
-        for name, placer in known().items()
-    ]
+    rows = known_placers()
     emit(rows, output, lambda: _table(rows))
-
-
-def _policy(name: str, policy: Policy) -> dict[str, Any]:
-    from fairlead.policy.base import QueuePolicy
-
-    row: dict[str, Any] = {"name": name, "summary": _summary(policy), "parameters": dict(policy.parameters)}
-    if issubclass(policy, QueuePolicy):
-        # every queue policy takes these three beside its own
-        row["parameters"] |= {"strict": policy.strict, "preempt": policy.preempts, "quantum": policy.quantum}
-        return {**row, "kind": "queue", "preempts": policy.preempts, "strict": policy.strict}
-    return {**row, "kind": "planner", "preempts": True, "strict": False}
-
-
-def _summary(plug: type) -> str:
-    return (plug.__doc__ or "").strip().partition("\n")[0]
 
 
 def _table(rows: list[dict[str, Any]]) -> RenderableType:

@@ -48,6 +48,8 @@ class Act(StrEnum):
     SEE_METRICS = "read metrics"
     ASK_TWIN = "ask what would happen under another policy"
     EXPORT = "export the journal as a trace"
+    SEE_STUDIO = "see simulations of the studio and their reports"
+    USE_STUDIO = "upload traces and simulate them in the studio"
     DRAIN = "drain nodes"
     CHANGE_TENANTS = "change tenants and quotas"
     CHANGE_POLICY = "change the policy and placer"
@@ -71,6 +73,8 @@ MAY: Mapping[Act, Mapping[Role, Scope]] = {
         Act.SEE_METRICS: (_ALL, _NONE, _ALL),
         Act.ASK_TWIN: (_ALL, _ALL, _ALL),
         Act.EXPORT: (_ALL, _NONE, _NONE),
+        Act.SEE_STUDIO: (_ALL, _OWN, _ALL),
+        Act.USE_STUDIO: (_ALL, _OWN, _NONE),
         Act.DRAIN: (_ALL, _NONE, _NONE),
         Act.CHANGE_TENANTS: (_ALL, _NONE, _NONE),
         Act.CHANGE_POLICY: (_ALL, _NONE, _NONE),

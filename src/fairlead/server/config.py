@@ -109,6 +109,9 @@ class Config:
     max_jobs: int = 100_000
     max_jobs_per_user: int = 20_000
     max_array: int = 10_000
+    max_upload: int = 64 * 2**20
+    studio_time: float = 600.0
+    studio_memory: int = 4 * 2**30
     request_rate: float = 500.0
     request_burst: int = 2_000
     #: by which option, variable or file each setting that is not built in was made
@@ -174,6 +177,9 @@ _TABLE: Mapping[str, tuple[Reading, str]] = {
     "max_jobs": (_count(1), "how many jobs may wait and run at once"),
     "max_jobs_per_user": (_count(1), "and how many of one user"),
     "max_array": (_count(1, 100_000), "the largest array"),
+    "max_upload": (BYTES, "the largest trace that may be uploaded"),
+    "studio_time": (DURATION, "how long one simulation of the dashboard's studio may take"),
+    "studio_memory": (BYTES, "and how much memory it may have"),
     "request_rate": (RATE, "requests a second that one token may make"),
     "request_burst": (_count(1), "and how many at once"),
 }

@@ -10,7 +10,21 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fairlead.server.api import cluster, events, gpus, jobs, logs, nodes, overview, pages, tenants, tokens, trace
+from fairlead.server.api import (
+    choices,
+    cluster,
+    events,
+    gpus,
+    jobs,
+    logs,
+    nodes,
+    overview,
+    pages,
+    studio,
+    tenants,
+    tokens,
+    trace,
+)
 from fairlead.server.api.desk import Desk
 from fairlead.server.api.entrance import Entrance, methods_at
 from fairlead.server.api.foresight import Foresight
@@ -25,11 +39,12 @@ from fairlead.server.api.version import VERSION
 from fairlead.server.auth import Tokens
 from fairlead.server.config import Config
 from fairlead.server.metrics import Metrics
+from fairlead.server.studio import Limits, Studio
 
 if TYPE_CHECKING:
     from fairlead.server.scheduler import Scheduler
 
-_PARTS = (jobs, events, logs, nodes, gpus, tenants, cluster, overview, trace, tokens)
+_PARTS = (jobs, events, logs, nodes, gpus, tenants, cluster, overview, choices, studio, trace, tokens)
 
 
 def create_app(scheduler: Scheduler, tokens: Tokens, config: Config, metrics: Metrics | None = None) -> FastAPI:
@@ -49,6 +64,9 @@ def create_app(scheduler: Scheduler, tokens: Tokens, config: Config, metrics: Me
         pictures=(pictures := Pictures(scheduler)),
         gpu_map=GpuMap(scheduler),
         overviews=Overviews(scheduler, pictures),
+        studio=Studio(
+            config.state_dir / "studio", Limits(config.max_upload, config.studio_memory, config.studio_time), now
+        ),
     )
     desk.beats = Fresh(lambda: cluster.beat(desk), lambda: scheduler.last_event, 0.9, 5.0)
     for part in _PARTS:
@@ -56,6 +74,7 @@ def create_app(scheduler: Scheduler, tokens: Tokens, config: Config, metrics: Me
     app.router.routes.extend(cluster.outside.routes)
     _describe(app)
     app.router.routes.extend(pages.ROUTES)
+    app.router.routes.append(studio.REPORT)
     app.add_middleware(Entrance, desk=desk, routes=app.router.routes)
     for kind in HANDLED:
         app.add_exception_handler(kind, handle)
@@ -67,6 +86,7 @@ def end_streams(app: FastAPI) -> None:
     """Event streams and followed logs end within a second or so: an ASGI server that is to stop waits for them."""
     desk: Desk = app.state.desk
     desk.closing = True
+    desk.studio.stop()
 
 
 def _describe(app: FastAPI) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fairlead.server.api.overview import Overviews
     from fairlead.server.api.picture import Pictures
     from fairlead.server.scheduler import Scheduler
+    from fairlead.server.studio import Studio
 
 WHO = "fairlead.who"  #: where the entrance leaves the identity in a request's scope
 
@@ -46,6 +47,7 @@ class Desk:
     pictures: Pictures
     gpu_map: GpuMap
     overviews: Overviews
+    studio: Studio
     beats: Fresh[bytes] = field(init=False)  #: what streams of counts send, made once for all of them
     closing: bool = False  #: streams end
     #: names of the query parameters of each route, found at its first request

@@ -22,6 +22,7 @@ from fairlead.server.api.desk import WHO, Desk
 from fairlead.server.api.limits import header, limited_body
 from fairlead.server.api.pages import PREFIX
 from fairlead.server.api.problems import answer_to, nothing_here, problem
+from fairlead.server.api.studio import REPORTS, UPLOADS
 from fairlead.server.auth import Identity, NotAuthenticated
 
 ACCESS = logging.getLogger("fairlead.server.access")
@@ -65,12 +66,14 @@ class Entrance:
     async def _pass(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         """Refused as early as can be: before its body is read, and before the store is asked who it is."""
         scope[WHO] = None
-        if scope["path"] in OPEN or scope["path"].startswith(PREFIX):
+        if scope["path"] in OPEN or scope["path"].startswith((PREFIX, REPORTS)):
             self._desk.rates.pay(_address(scope))
         else:
             scope[WHO] = await self._identify(scope)
             self._desk.rates.pay(scope[WHO].token_id)
-        receive = limited_body(scope, receive, self._desk.config.max_request)
+        uploads = scope["path"] == UPLOADS and scope["method"] == "POST"
+        most = self._desk.config.max_upload if uploads else self._desk.config.max_request
+        receive = limited_body(scope, receive, most)
         if scope["method"] == "OPTIONS":
             await self._options(scope, receive, answer)
             return

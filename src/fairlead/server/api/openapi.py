@@ -9,7 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from fairlead.server.api import schemas
+from fairlead.server.api import schemas, studio_schemas
 from fairlead.server.api.version import VERSION
 from fairlead.workload.job_document import JobDocument
 
@@ -21,6 +21,7 @@ BODIES: tuple[type[BaseModel], ...] = (
     schemas.PolicyBody,
     schemas.WhatIf,
     schemas.NewToken,
+    studio_schemas.Comparison,
 )
 _TELLS = """Submit jobs to the scheduler, follow them, and ask what would happen.
 

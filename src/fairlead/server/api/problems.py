@@ -16,6 +16,7 @@ from fairlead.model.errors import InputError
 from fairlead.model.suggest import unknown
 from fairlead.server.auth import Forbidden, NotAuthenticated
 from fairlead.server.store import KeyReused, NoSuchJob, StoreError, StoreMistake
+from fairlead.server.studio import BadTrace
 
 CONTENT_TYPE = "application/problem+json"
 #: the last word of a problem's type, and its title, by status
@@ -74,6 +75,8 @@ def problem(
     field: str | None = None,
     value: object = None,
     accepts: str | None = None,
+    file: str | None = None,
+    line: int | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     kind, title = KINDS.get(status, ("http", "The request failed"))
@@ -85,6 +88,7 @@ def problem(
         "field": field,
         "value": _shown(field, value),
         "accepts": accepts,
+        **({"file": file[:_LONGEST], "line": line} if file is not None else {}),
     }
     return Response(json.dumps(content), status, headers, CONTENT_TYPE)
 
@@ -105,7 +109,9 @@ def of_input(error: InputError) -> Response:
     # a job that a field names is a mistake in the request; the one that the path names is what there is none of
     if isinstance(error, NotFound) or (isinstance(error, NoSuchJob) and error.column is None):
         status = 404
-    return problem(status, error.what, field=error.column, value=error.value, accepts=error.accepts)
+    # a file of ours is nobody's business; one that was just sent is
+    where = {"file": error.file, "line": error.line} if isinstance(error, BadTrace) else {}
+    return problem(status, error.what, field=error.column, value=error.value, accepts=error.accepts, **where)  # type: ignore[arg-type]
 
 
 def of_store(error: StoreError) -> Response:

@@ -95,6 +95,8 @@ class Problem(BaseModel):
     field: str | None = None
     value: str | int | float | bool | None = None
     accepts: str | None = None
+    file: str | None = Field(None, description="of a trace that was sent: what it is called")
+    line: int | None = Field(None, description="and the line that can't be used")
 
 
 class PlaceOut(BaseModel):
