@@ -227,10 +227,14 @@ def set_policy(policy: str | None = None, placer: str | None = None) -> Call[Pol
 
 
 def whatif(
-    policies: Sequence[str] = (), *, placer: str | None = None, add_nodes: str | None = None
+    policies: Sequence[str] = (),
+    *,
+    placer: str | None = None,
+    add_nodes: str | None = None,
+    remove_nodes: Sequence[str] = (),
 ) -> Call[tuple[WhatIfRow, ...]]:
-    """The jobs at hand under other policies, or with more nodes (`2x8`): one row each, the present one first."""
-    body = {"policies": list(policies), "placer": placer, "add_nodes": add_nodes}
+    """The jobs at hand under other policies, with more nodes (`2x8`) or without some: one row each, the present one first."""
+    body = {"policies": list(policies), "placer": placer, "add_nodes": add_nodes, "remove_nodes": list(remove_nodes)}
     return Call("POST", "/v1/whatif", _list(WhatIfRow, "rows"), body=body)
 
 

@@ -196,11 +196,12 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIfRow:
-    """What would become of the jobs at hand under one policy, or with more nodes."""
+    """What would become of the jobs at hand under one policy, with more nodes or with fewer."""
 
     policy: str
     placer: str
     add_nodes: str = ""
+    remove_nodes: tuple[str, ...] = ()
     error: str = ""  #: why this can't be tried
     jobs: int = 0  #: that wait or run; without what a person holds back
     finished: int = 0  #: of them, expected to end within a year

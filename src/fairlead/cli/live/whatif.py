@@ -1,4 +1,4 @@
-"""`fairlead whatif`: the jobs at hand under another policy, or with more nodes."""
+"""`fairlead whatif`: the jobs at hand under another policy, with more nodes or with fewer."""
 
 from __future__ import annotations
 
@@ -36,20 +36,27 @@ def whatif(
     add_nodes: Annotated[
         str | None, typer.Option("--add-nodes", metavar="SHAPE", help="More nodes, such as 2x8: two of 8 GPUs.")
     ] = None,
+    remove_nodes: Annotated[
+        list[str] | None, typer.Option("--remove-nodes", metavar="NAME,...", help="Without these nodes. Repeatable.")
+    ] = None,
     output: OutputOption = Output.table,
     *,
     reach: Reach,
 ) -> None:
-    """Compare other policies or more nodes for the jobs at hand.
+    """Compare other policies, more nodes or fewer for the jobs at hand.
 
     The simulator runs on from what is there now, once as things are and once for each choice. Nothing is changed.
     """
-    if not policy and placer is None and add_nodes is None:
-        raise InputError("there is nothing to compare", accepts="--policy NAME, --placer NAME or --add-nodes 2x8")
+    gone = [name.strip() for one in remove_nodes or () for name in one.split(",") if name.strip()]
+    if not policy and placer is None and add_nodes is None and not gone:
+        raise InputError(
+            "there is nothing to compare",
+            accepts="--policy NAME, --placer NAME, --add-nodes 2x8 or --remove-nodes NAME",
+        )
     from fairlead.cli.live.words import plain
 
     with reach.client() as client:
-        rows = client.whatif(policy or (), placer=placer, add_nodes=add_nodes)
+        rows = client.whatif(policy or (), placer=placer, add_nodes=add_nodes, remove_nodes=gone)
         emit(plain(rows), output, lambda: _table(rows, client.now_s))
     if all(row.error for row in rows[1:]):
         raise typer.Exit(2)
@@ -62,6 +69,7 @@ def _table(rows: tuple[WhatIfRow, ...], now_s: float | None) -> RenderableType:
     lines = []
     for number, row in enumerate(rows):
         name = " + ".join(one for one in (row.policy, row.add_nodes) if one)
+        name += f" − {', '.join(row.remove_nodes)}" if row.remove_nodes else ""
         name += f" / {row.placer}" if row.placer != rows[0].placer else ""
         name += " (as it is)" if number == 0 else ""
         if row.error:

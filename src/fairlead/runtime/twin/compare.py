@@ -1,4 +1,4 @@
-"""What if: the jobs at hand under other policies, other placers or on more nodes, beside what is in force now."""
+"""What if: the jobs at hand under other policies, other placers, on more nodes or on fewer, beside what is in force now."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any
 from fairlead.model.cluster import NodeSpec, parse_cluster_shape
 from fairlead.model.errors import InputError
 from fairlead.runtime.planning import IllegalPlan
-from fairlead.runtime.twin.foresee import Outlook, forecast
-from fairlead.runtime.twin.moment import Moment
+from fairlead.runtime.twin.ahead import Ahead
+from fairlead.runtime.twin.coming import Coming, fold_coming
+from fairlead.runtime.twin.foresee import Outlook, outlook
+from fairlead.runtime.twin.moment import Moment, without
 
 #: more than anybody could mean, and still quick to lay out
 MOST_NODES = 20_000
@@ -25,6 +27,7 @@ class Choice:
     policy: str | None = None
     placer: str | None = None
     add_nodes: str = ""
+    remove_nodes: tuple[str, ...] = ()  #: names of nodes that are there
 
 
 @dataclass(frozen=True)
@@ -36,25 +39,37 @@ class Row:
     add_nodes: str
     outlook: Outlook | None
     error: str = ""
+    remove_nodes: tuple[str, ...] = ()
+    coming: Coming | None = None  #: the hours to come, point by point
 
     def to_json(self) -> dict[str, Any]:
         head = {"policy": self.policy, "placer": self.placer, "add_nodes": self.add_nodes, "error": self.error}
+        head |= {
+            "remove_nodes": list(self.remove_nodes),
+            "coming": None if self.coming is None else self.coming.to_json(),
+        }
         return {**head, **({} if self.outlook is None else self.outlook.to_json())}
 
 
 def whatif(moment: Moment, choices: Sequence[Choice], known: Mapping[str, float] | None = None) -> list[Row]:
-    """The present policy first, then each choice. `known` as in `forecast`."""
-    return [_row(moment, choice, known) for choice in (Choice(), *choices)]
+    """The present policy first, then each choice. `known` as in `forecast`. All rows show as many hours to come as the first one needs."""
+    rows = [_row(moment, Choice(), known, None)]
+    first = rows[0].coming
+    return rows + [_row(moment, choice, known, None if first is None else first.length_s) for choice in choices]
 
 
-def _row(moment: Moment, choice: Choice, known: Mapping[str, float] | None) -> Row:
+def _row(moment: Moment, choice: Choice, known: Mapping[str, float] | None, length_s: float | None) -> Row:
     policy, placer = choice.policy or moment.policy, choice.placer or moment.placer
     try:
         nodes = parse_nodes(choice.add_nodes)
-        found = forecast(moment, policy=policy, placer=placer, add_nodes=nodes, known=known).metrics
+        ahead = Ahead(without(moment, choice.remove_nodes), policy=policy, placer=placer, add_nodes=nodes, known=known)
+        ahead.run()
     except (InputError, IllegalPlan) as error:
-        return Row(policy, placer, choice.add_nodes, None, str(error))
-    return Row(policy, placer, choice.add_nodes, found)
+        return Row(policy, placer, choice.add_nodes, None, str(error), choice.remove_nodes)
+    found = outlook(ahead)
+    return Row(
+        policy, placer, choice.add_nodes, found, "", choice.remove_nodes, fold_coming(ahead, found.last_end_s, length_s)
+    )
 
 
 def parse_nodes(shape: str) -> tuple[NodeSpec, ...]:

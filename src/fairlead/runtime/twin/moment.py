@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fairlead.model.cluster import ClusterSpec, NodeSpec
+from fairlead.model.errors import InputError
+from fairlead.model.suggest import unknown
 from fairlead.runtime.live import LiveCore
-from fairlead.runtime.live_jobs import LiveJob, Memo, NoProfiles, Profiles, Standing
+from fairlead.runtime.live_jobs import LiveJob, Memo, NoProfiles, Profiles, Standing, Status
 from fairlead.state.rules import Options
 
 
@@ -45,6 +47,69 @@ def moment_of(core: LiveCore, now: float) -> Moment:
         core.profiles,
         core.memo(),
     )
+
+
+def without(moment: Moment, names: Sequence[str]) -> Moment:
+    """The same, were these nodes gone: what runs on them waits again, with what it has done so far. What the policy's planner had noted
+    is forgotten, since it may speak of places that are not there any more."""
+    if not names:
+        return moment
+    known = [node.name for node in moment.spec.nodes]
+    for name in names:
+        if name not in known:
+            raise unknown("node", name, known)
+    gone = set(names)
+    if gone >= set(known):
+        raise InputError("a cluster needs at least one node", value=", ".join(names), accepts="to leave one of them")
+    kept = [i for i, name in enumerate(known) if name not in gone]
+    spec = replace(moment.spec, nodes=tuple(moment.spec.nodes[i] for i in kept))
+    new_node = {old: new for new, old in enumerate(kept)}
+    places = _Places(moment.spec, new_node)
+    jobs = tuple((job, places.moved(at, moment.now)) for job, at in moment.jobs)
+    down = frozenset(new_node[i] for i in moment.down if i in new_node)
+    return replace(moment, spec=spec, jobs=jobs, down=down, memo=None)
+
+
+class _Places:
+    """From GPU numbers of the whole cluster to those of what is left."""
+
+    def __init__(self, spec: ClusterSpec, new_node: Mapping[int, int]) -> None:
+        self._new_node = new_node
+        self._new_gpu: dict[int, int] = {}
+        first = 0
+        for number, node in enumerate(spec.nodes):
+            for gpu in range(first, first + node.gpus) if number in new_node else ():
+                self._new_gpu[gpu] = len(self._new_gpu)
+            first += node.gpus
+
+    def moved(self, at: Standing, now: float) -> Standing:
+        if at.status != Status.RUNNING:
+            return replace(at, memo=None)
+        left = [self._of(gpu) for gpu in at.gpu_ids]
+        kept = [gpu for gpu in left if gpu is not None]
+        if len(kept) == len(left):
+            return replace(at, gpu_ids=tuple(kept), memo=None)
+        ran_s = max(now - at.since_s, 0.0)
+        done_s = max(now - (at.since_s if at.counted_s is None else at.counted_s), 0.0)
+        return replace(
+            at,
+            status=Status.WAITING,
+            gpu_ids=(),
+            since_s=now,
+            ran_s=at.ran_s + ran_s,
+            done_s=at.done_s + done_s,
+            held_s=at.held_s + ran_s,
+            milli=0,
+            counted_s=None,
+            memo=None,
+        )
+
+    def _of(self, gpu: int) -> int | None:
+        """A job without GPUs has -1 - node for its one id."""
+        if gpu >= 0:
+            return self._new_gpu.get(gpu)
+        node = self._new_node.get(-1 - gpu)
+        return None if node is None else -1 - node
 
 
 def grown(spec: ClusterSpec, nodes: Sequence[NodeSpec]) -> ClusterSpec:

@@ -148,7 +148,7 @@ async def set_policy(request: Request) -> Response:
 @routes.post(
     "/whatif",
     response_model=schemas.WhatIfRows,
-    summary="What would happen under another policy, or with more nodes",
+    summary="What would happen under another policy, with more nodes or with fewer",
     openapi_extra=takes(
         schemas.WhatIf, examples={"a policy": {"policies": ["srtf", "las"]}, "two more nodes": {"add_nodes": "2x8"}}
     ),
@@ -157,7 +157,7 @@ async def whatif(request: Request) -> Response:
     """The jobs at hand run on in the simulator, once as things are (the first row) and once for each choice."""
     desk, _ = desk_of(request), require(request, Act.ASK_TWIN)
     body = await read(request, schemas.WhatIf)
-    return answer({"rows": await desk.foresight.compared(body.policies, body.placer, body.add_nodes)})
+    return answer({"rows": await desk.foresight.compared(body.policies, body.placer, body.add_nodes, body.remove_nodes)})
 
 
 @outside.get(

@@ -111,11 +111,11 @@ class Foresight:
         return told
 
     async def compared(
-        self, policies: Sequence[str], placer: str | None, add_nodes: str | None
+        self, policies: Sequence[str], placer: str | None, add_nodes: str | None, remove_nodes: Sequence[str] = ()
     ) -> list[dict[str, Any]]:
         """What is in force now first, then each choice."""
-        wanted: Sequence[str | None] = policies or ([None] if placer or add_nodes else [])
-        choices = [twin.Choice(policy, placer, add_nodes or "") for policy in wanted]
+        wanted: Sequence[str | None] = policies or ([None] if placer or add_nodes or remove_nodes else [])
+        choices = [twin.Choice(policy, placer, add_nodes or "", tuple(remove_nodes)) for policy in wanted]
         moment = (await self._fresh.get()).moment
         async with self._turn:
             rows = await asyncio.to_thread(twin.whatif, moment, choices)

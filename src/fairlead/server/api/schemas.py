@@ -72,6 +72,9 @@ class WhatIf(Body):
     policies: list[Name] = Field(default=[], max_length=20, description="to be compared with the present one")
     placer: Name | None = None
     add_nodes: Name | None = Field(None, description="nodes that are not there: NODESxGPUS[@TYPE], several joined by +")
+    remove_nodes: list[Name] = Field(
+        default=[], max_length=1000, description="names of nodes, were they gone: what runs there waits again"
+    )
 
 
 class NewToken(Body):
@@ -359,7 +362,11 @@ class WhatIfRow(BaseModel):
     policy: str
     placer: str
     add_nodes: str
+    remove_nodes: list[str]
     error: str
+    coming: dict[str, Any] | None = Field(
+        None, description="the hours to come in 96 steps: length_s, gpus, held_gpus, waiting_jobs, ended_jobs"
+    )
     jobs: int | None = None
     finished: int | None = Field(None, description="of these jobs, those that end within a year")
     never: int | None = Field(None, description="those that can't run as things are")
