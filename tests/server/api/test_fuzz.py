@@ -45,6 +45,10 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
             made.ask("ada", "POST", f"/v1/nodes/{node}/drain")
         for i in range(3):
             made.submit(name=f"job-{i}", **({"array": "0-1"} if i == 2 else {}))
+        trace = made.ask("ann", "POST", "/v1/studio/traces", content="job_id,submit_s,gpus,duration_s\n1,0,1,60\n").json()
+        for policy in ("fifo", "sjf"):
+            wanted = {"trace": trace["id"], "cluster": "1x8", "policies": [policy]}
+            assert made.ask("ann", "POST", "/v1/studio/runs", json=wanted).status_code == 202
         yield made
 
 
@@ -55,8 +59,10 @@ def described(fuzzed: Service) -> Any:
 
 def fuzz(fuzzed: Service, described: Any, examples: int) -> None:
     found = [operation.ok() for operation in described.get_all_operations()]
-    assert len(found) >= 27
+    assert len(found) >= 40
+    shelf = fuzzed.app.state.desk.studio.shelf
     there = {"job_id": ["1", "2", "3_0", "3"], "name": ["node-0", "vision"], "token_id": [fuzzed.token_id["bob"]]}
+    there |= {"trace_id": list(shelf.traces), "run_id": list(shelf.runs)}
     with requests.Session() as session:
         for who in ("ada", "ann"):
             session.headers["Authorization"] = f"Bearer {fuzzed.token[who]}"

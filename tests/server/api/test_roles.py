@@ -69,6 +69,20 @@ def revokes_token(live: Service, who: str, owner: str) -> int:
     return live.ask(who, "DELETE", f"/v1/tokens/{row.id}").status_code
 
 
+def of_trace(method: str) -> Attempt:
+    """To a trace that its owner keeps in the studio."""
+
+    def attempt(live: Service, who: str, owner: str) -> int:
+        made = live.ask(owner, "POST", "/v1/studio/traces", content="job_id,submit_s,gpus,duration_s\n1,0,1,60\n")
+        assert made.status_code == 201, made.text
+        try:
+            return live.ask(who, method, f"/v1/studio/traces/{made.json()['id']}").status_code
+        finally:
+            live.ask(owner, "DELETE", f"/v1/studio/traces/{made.json()['id']}")
+
+    return attempt
+
+
 #: what exercises each act, and whether what it is done to belongs to somebody
 ATTEMPTS: dict[Act, tuple[bool, list[Attempt]]] = {
     Act.SEE_JOBS: (
@@ -89,6 +103,8 @@ ATTEMPTS: dict[Act, tuple[bool, list[Attempt]]] = {
     Act.SEE_METRICS: (False, [asking("GET", "/metrics")]),
     Act.ASK_TWIN: (False, [asking("POST", "/v1/whatif", json={})]),
     Act.EXPORT: (False, [asking("GET", "/v1/trace")]),
+    Act.SEE_STUDIO: (True, [of_trace("GET")]),
+    Act.USE_STUDIO: (True, [of_trace("DELETE")]),
     Act.DRAIN: (False, [asking("POST", f"/v1/nodes/node-1/{what}") for what in ("drain", "undrain")]),
     Act.CHANGE_TENANTS: (
         False,
