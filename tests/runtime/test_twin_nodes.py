@@ -61,9 +61,11 @@ def test_fewer_nodes_are_a_row_and_what_can_not_be_taken_away_says_why() -> None
             Choice(remove_nodes=("bb",)),
             Choice(remove_nodes=("a", "b", "c")),
             Choice(remove_nodes=("a",), add_nodes="2x2", policy="srtf"),
+            Choice(remove_nodes=("a", "b", "c"), add_nodes="1x4"),
         ],
     )
-    assert [row.outlook and row.outlook.last_end_s for row in rows] == [HOUR + 60, HOUR + 180, None, None, HOUR + 60]
+    ends = [HOUR + 60, HOUR + 180, None, None, HOUR + 60, HOUR + 120]
+    assert [row.outlook and row.outlook.last_end_s for row in rows] == ends
     assert "did you mean 'b'?" in rows[2].error
     assert "at least one node" in rows[3].error
     told = rows[1].to_json()

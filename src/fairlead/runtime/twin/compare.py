@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fairlead.model.cluster import NodeSpec, parse_cluster_shape
@@ -13,7 +13,7 @@ from fairlead.runtime.planning import IllegalPlan
 from fairlead.runtime.twin.ahead import Ahead
 from fairlead.runtime.twin.coming import Coming, fold_coming
 from fairlead.runtime.twin.foresee import Outlook, outlook
-from fairlead.runtime.twin.moment import Moment, without
+from fairlead.runtime.twin.moment import Moment, grown, without
 
 #: more than anybody could mean, and still quick to lay out
 MOST_NODES = 20_000
@@ -43,7 +43,12 @@ class Row:
     coming: Coming | None = None  #: the hours to come, point by point
 
     def to_json(self) -> dict[str, Any]:
-        head = {"policy": self.policy, "placer": self.placer, "add_nodes": self.add_nodes, "error": self.error}
+        head: dict[str, Any] = {
+            "policy": self.policy,
+            "placer": self.placer,
+            "add_nodes": self.add_nodes,
+            "error": self.error,
+        }
         head |= {
             "remove_nodes": list(self.remove_nodes),
             "coming": None if self.coming is None else self.coming.to_json(),
@@ -61,8 +66,9 @@ def whatif(moment: Moment, choices: Sequence[Choice], known: Mapping[str, float]
 def _row(moment: Moment, choice: Choice, known: Mapping[str, float] | None, length_s: float | None) -> Row:
     policy, placer = choice.policy or moment.policy, choice.placer or moment.placer
     try:
-        nodes = parse_nodes(choice.add_nodes)
-        ahead = Ahead(without(moment, choice.remove_nodes), policy=policy, placer=placer, add_nodes=nodes, known=known)
+        # first more, then fewer: who replaces all nodes is left with the new ones
+        more = replace(moment, spec=grown(moment.spec, parse_nodes(choice.add_nodes)))
+        ahead = Ahead(without(more, choice.remove_nodes), policy=policy, placer=placer, known=known)
         ahead.run()
     except (InputError, IllegalPlan) as error:
         return Row(policy, placer, choice.add_nodes, None, str(error), choice.remove_nodes)
