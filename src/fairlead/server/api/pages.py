@@ -32,6 +32,7 @@ POLICY = "; ".join(
         "style-src 'self'",
         "img-src 'self' data: blob:",
         "connect-src 'self'",
+        "frame-src 'self'",  # reports of the studio, each under a policy of its own
         "manifest-src 'self'",
         "base-uri 'none'",
         "form-action 'none'",

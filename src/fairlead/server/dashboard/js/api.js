@@ -48,6 +48,7 @@ export const withQuery = (path, parameters = {}) => {
 export const get = async (path, parameters, signal) =>
   (await request('GET', withQuery(path, parameters), { signal })).json();
 export const post = async (path, body, signal) => (await request('POST', path, { body, signal })).json();
+export const remove = async (path, signal) => (await request('DELETE', path, { signal })).json();
 export const put = async (path, body, signal) => (await request('PUT', path, { body, signal })).json();
 
 /** Who has this token; rejects with a Problem where nobody has. */

@@ -5,5 +5,8 @@ import job from './pages/job.js';
 import jobs from './pages/jobs.js';
 import node from './pages/node.js';
 import overview from './pages/overview.js';
+import studio from './pages/studio.js';
+import studioRun from './pages/studio_run.js';
+import whatif from './pages/whatif.js';
 
-[overview, cluster, node, jobs, job].forEach(addPage);
+[overview, cluster, node, jobs, job, whatif, studio, studioRun].forEach(addPage);
