@@ -1,4 +1,4 @@
-"""One browser for all tests, one scheduler for those of a file."""
+"""One browser and one scheduler for the tests of a file."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from .stage import Stage, staged
 SignedIn = Callable[..., Watched]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """For a file of tests: as long as playwright has one, nothing else in this process can run an event loop of its own."""
     path = chromium()
     with sync_playwright() as playwright:
         made = playwright.chromium.launch(executable_path=path, args=FLAGS)

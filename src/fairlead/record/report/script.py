@@ -143,6 +143,10 @@ _TABLE = """
 """
 
 _PAGE = """
+  // whoever shows this in a frame may say which theme it has: #light or #dark
+  const framed = /^#(light|dark)$/.exec(location.hash);
+  if (framed) document.documentElement.dataset.theme = framed[1];
+
   const config = { responsive: true, displaylogo: false, displayModeBar: false, scrollZoom: false };
   const draw = (element) => {
     const figure = figures[element.dataset.figure];
@@ -165,7 +169,8 @@ _PAGE = """
   // paper is white and narrower than most screens
   const forPaper = (on) => {
     document.body.classList.toggle('printing', on);
-    if (on) document.documentElement.dataset.theme = 'light'; else delete document.documentElement.dataset.theme;
+    const theme = on ? 'light' : framed && framed[1];
+    if (theme) document.documentElement.dataset.theme = theme; else delete document.documentElement.dataset.theme;
     drawn.forEach(draw);
   };
   addEventListener('beforeprint', () => forPaper(true));

@@ -1,5 +1,12 @@
 """The page's style sheet. Each tone, t0 to t11, has a form for light and one for dark."""
 
+_DARK = """
+  --back: #12161c; --card: #1a2029; --text: #e6eaf0; --soft: #9aa7b6; --line: #2e3743; --best: #163a26;
+  --best-text: #8fe0ac; --accent: #7db4f2; --free: #212934; --down: #59626e; --low: #1d2a3a; --high: #8cc0ff;
+  --t0: #69a8ec; --t1: #f5924a; --t2: #4fc08f; --t3: #f0708a; --t4: #b48ee6; --t5: #c79d6b; --t6: #ee92cf;
+  --t7: #6fd0dc; --t8: #d2cb4d; --t9: #a2aebb; --t10: #ffd04a; --t11: #a9cbf2;
+"""
+
 CSS = """
 :root {
   color-scheme: light dark; --radius: 12px;
@@ -8,14 +15,8 @@ CSS = """
   --t0: #1f6fc0; --t1: #e06c12; --t2: #16875b; --t3: #c22f4e; --t4: #7d4fb3; --t5: #8a6336; --t6: #cf5fa8;
   --t7: #2f9fae; --t8: #9a9412; --t9: #66727f; --t10: #e3aa00; --t11: #79a9e0;
 }
-@media (prefers-color-scheme: dark) {
-  :root:not([data-theme="light"]) {
-    --back: #12161c; --card: #1a2029; --text: #e6eaf0; --soft: #9aa7b6; --line: #2e3743; --best: #163a26;
-    --best-text: #8fe0ac; --accent: #7db4f2; --free: #212934; --down: #59626e; --low: #1d2a3a; --high: #8cc0ff;
-    --t0: #69a8ec; --t1: #f5924a; --t2: #4fc08f; --t3: #f0708a; --t4: #b48ee6; --t5: #c79d6b; --t6: #ee92cf;
-    --t7: #6fd0dc; --t8: #d2cb4d; --t9: #a2aebb; --t10: #ffd04a; --t11: #a9cbf2;
-  }
-}
+@media (prefers-color-scheme: dark) { :root:not([data-theme="light"]) { DARK } }
+:root[data-theme="dark"] { DARK }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--back); color: var(--text);
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
@@ -104,4 +105,4 @@ footer { color: var(--soft); font-size: .85rem; padding-bottom: 28px; }
   .scroll { overflow: visible; }
   table { font-size: .62rem; }
 }
-"""
+""".replace("DARK", _DARK)

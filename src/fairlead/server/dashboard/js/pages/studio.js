@@ -49,7 +49,7 @@ export default {
         h('div.what', {}, h('a', { href: link('/studio/:id', { id: run.id }) }, run.names.join(', ')),
           h('small', {}, `${run.workload} on ${run.cluster}`), h('small')),
         h('div.actions', {}, h('span.state'), mine ? cancel : null, mine ? forget : null),
-        h('div.bar', { role: 'progressbar', 'aria-label': 'How much is done', 'aria-valuemin': 0, 'aria-valuemax': 100 }, h('i')));
+        h('div.progress', { role: 'progressbar', 'aria-label': 'How much is done', 'aria-valuemin': 0, 'aria-valuemax': 100 }, h('i')));
     };
     const update = (element, run) => {
       const [what, actions, bar] = element.children;

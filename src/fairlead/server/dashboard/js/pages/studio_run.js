@@ -1,22 +1,12 @@
-// One comparison: how far it is, its figures, and its report in a frame that knows nothing of whoever looks at it.
+// One comparison: how far it is, and then its report, in a frame that knows nothing of whoever looks at it.
 import { get, pause, post } from '../api.js';
 import { problemBox } from '../choosing.js';
 import { h, setAttribute, setText, toast } from '../dom.js';
-import { duration, number, percent, timeFull } from '../format.js';
+import { timeFull } from '../format.js';
 import { link } from '../router.js';
-import { tone } from '../theme.js';
 import { doneOf, progressOf } from './studio.js';
 
 const EVERY_MS = 700;
-
-const table = (run) => {
-  const heads = ['Policy', 'Finished', 'Mean JCT', 'JCT p95', 'Mean wait', 'Wait p95', 'GPUs held', 'Makespan', 'Suspensions'];
-  return h('table', {}, h('thead', {}, h('tr', {}, heads.map((head, i) => h(`th${i ? '.number' : ''}`, { scope: 'col' }, head)))),
-    h('tbody', {}, run.results.map((row, i) => h('tr', {},
-      h('th.rowname', { scope: 'row' }, h('b', {}, h('span.key', { 'aria-hidden': 'true', style: { '--key': tone(`t${i % 12}`) } }), row.name)),
-      [number(row.finished), duration(row.jct_s.mean), duration(row.jct_s.p95), duration(row.wait_s.mean), duration(row.wait_s.p95),
-        percent(row.gpu_utilization), duration(row.makespan_s), number(row.preemptions)].map((text) => h('td.number', {}, text))))));
-};
 
 export default {
   path: '/studio/:id',
@@ -26,7 +16,7 @@ export default {
     const said = h('p', { role: 'status' });
     const state = h('span.state');
     const fill = h('i');
-    const bar = h('div.bar', { role: 'progressbar', 'aria-label': 'How much is done', 'aria-valuemin': 0, 'aria-valuemax': 100 }, fill);
+    const bar = h('div.progress', { role: 'progressbar', 'aria-label': 'How much is done', 'aria-valuemin': 0, 'aria-valuemax': 100 }, fill);
     const title = h('h1', {}, 'A comparison');
     const actions = h('div.end');
     const answers = h('div.answers');
@@ -46,15 +36,15 @@ export default {
     };
     const cancel = h('button', { type: 'button', onclick: () => post(`${path}/cancel`, {}, signal).catch((error) => toast(error.message, 'error')) }, 'Cancel');
 
-    const show = async (run) => {
-      answers.replaceChildren(h('section.card.tablecard', { 'aria-label': 'Figures' },
-        h('div.scroll', { tabindex: '0', role: 'region', 'aria-label': 'Figures, a policy a row' }, table(run))));
+    const show = async () => {
       actions.replaceChildren(
         h('button', { type: 'button', onclick: () => open(false) }, 'Open in a new tab'),
         h('button.primary', { type: 'button', onclick: () => open(true) }, 'Download the report'));
-      const frame = h('iframe.report', { sandbox: 'allow-scripts allow-downloads', title: 'The report', src: await ticket() });
+      // the frame can't see which theme was chosen here, so its address says so
+      const theme = document.documentElement.dataset.theme;
+      const frame = h('iframe.report', { sandbox: 'allow-scripts allow-downloads', title: 'The report', src: `${await ticket()}#${theme}` });
       frame.addEventListener('load', () => { root.dataset.shown = 'true'; }, { once: true });
-      answers.append(frame);
+      answers.replaceChildren(frame);
     };
 
     while (!signal.aborted) {
@@ -74,7 +64,7 @@ export default {
       setText(card.children[1], progressOf(run));
       setAttribute(bar, 'aria-valuenow', Math.round(100 * doneOf(run)));
       fill.style.setProperty('width', `${100 * doneOf(run)}%`);
-      if (run.state === 'done') { if (!signal.aborted) await show(run); return; }
+      if (run.state === 'done') { if (!signal.aborted) await show(); return; }
       if (run.state === 'failed' || run.state === 'cancelled') {
         actions.replaceChildren();
         bar.hidden = true;

@@ -31,7 +31,8 @@ const lines = (rows, pick, now) => {
     line: { shape: 'linear' }, hovertemplate: '%{y:,.3~g}' }));
 };
 
-const overTime = (y) => ({ showlegend: true, hovermode: 'x unified', xaxis: { type: 'date' }, yaxis: { title: { text: y }, rangemode: 'tozero' }, margin: { l: 56, r: 12, t: 8, b: 28 } });
+// the table above has the keys: its rows are the lines
+const overTime = (y) => ({ showlegend: false, hovermode: 'x unified', xaxis: { type: 'date' }, yaxis: { title: { text: y }, rangemode: 'tozero' }, margin: { l: 56, r: 12, t: 8, b: 44 } });
 const mean = (values) => values.reduce((sum, one) => sum + one, 0) / Math.max(values.length, 1);
 
 const said = (rows, pick, what) => {
@@ -39,6 +40,17 @@ const said = (rows, pick, what) => {
   const low = means.indexOf(Math.min(...means)), high = means.indexOf(Math.max(...means));
   const first = `${number(Math.round(means[high] * 10) / 10)} ${what} on average under ${rows[high].label}`;
   return low === high || means[high] - means[low] < 0.05 ? `${first}; it makes no difference.` : `${first}, ${number(Math.round(means[low] * 10) / 10)} under ${rows[low].label}.`;
+};
+
+/** When half of the jobs have ended, soonest first. */
+const halfway = (rows, now) => {
+  const found = rows.map((row) => {
+    const { ended_jobs: ended, length_s: length } = row.coming;
+    const at = ended.findIndex((one) => one >= row.jobs / 2);
+    return { label: row.label, at_s: at < 0 ? Infinity : now + ((at + 0.5) * length) / ended.length };
+  }).sort((a, b) => a.at_s - b.at_s);
+  const by = (one) => (Number.isFinite(one.at_s) ? `by ${time(one.at_s, now)} under ${one.label}` : `later than this under ${one.label}`);
+  return `Half of the jobs have ended ${found.map(by).join(', ')}.`;
 };
 
 export default {
@@ -93,33 +105,31 @@ export default {
     };
 
     const line = (row, first, i, now) => {
-      const nodesSaid = nodesOf(row);
       const key = h('span.key', { 'aria-hidden': 'true', style: { '--key': tone(`t${i}`) } });
+      const differs = i > 0 && !row.error && (row.policy !== present.policy || row.placer !== present.placer);
       const head = h('th.rowname', { scope: 'row' }, h('b', {}, key, row.policy),
-        h('small', {}, [i === 0 ? 'as it is' : '', row.placer, nodesSaid].filter(Boolean).join(' · ')));
-      if (row.error) return h('tr', {}, head, h('td', { colspan: 8 }, h('div.problem', {}, row.error)));
-      const is = i > 0;
-      const cell = (text, change) => h('td.number', {}, text, is ? change : null);
-      const differs = is && (row.policy !== present.policy || row.placer !== present.placer);
+        h('small', {}, [i === 0 ? 'as it is' : '', row.placer, nodesOf(row), row.never ? `${count(row.never, 'job')} can’t run` : ''].filter(Boolean).join(' · ')),
+        isAdmin() && differs ? h('button', { type: 'button', 'aria-label': `Switch to ${names(row)}`, onclick: () => switchTo(row) }, 'Switch to it') : null);
+      if (row.error) return h('tr', {}, head, h('td', { colspan: 6 }, h('div.problem', {}, row.error)));
+      const cell = (text, change) => h('td.number', {}, text, i > 0 ? change : null);
       return h('tr', {}, head,
         cell(duration(row.wait_s.mean), delta(row.wait_s.mean, first.wait_s.mean)),
         cell(duration(row.wait_s.p95), delta(row.wait_s.p95, first.wait_s.p95)),
         cell(duration(row.jct_s.mean), delta(row.jct_s.mean, first.jct_s.mean)),
         cell(row.last_end_s === null ? NOTHING : time(row.last_end_s, now), null),
         cell(percent(row.gpu_utilization), null),
-        cell(number(row.preemptions), null),
-        cell(number(row.never), null),
-        isAdmin() ? h('td', {}, differs ? h('button', { type: 'button', 'aria-label': `Switch to ${names(row)}`, onclick: () => switchTo(row) }, 'Switch to it') : null) : null);
+        cell(number(row.preemptions), null));
     };
 
     const show = (rows) => {
       const now = now_s(), first = rows[0];
       rows.forEach((row, i) => { row.label = i === 0 ? `${row.policy} (as it is)` : [row.placer === first.placer ? row.policy : names(row), nodesOf(row)].filter(Boolean).join(', '); });
-      const heads = ['Choice', 'Mean wait', 'Wait p95', 'Mean JCT', 'Last ends', 'GPUs in use', 'Suspensions', 'Can’t run', ...(isAdmin() ? [''] : [])];
-      const table = h('table', {}, h('thead', {}, h('tr', {}, heads.map((head, i) => (head ? h(`th${i ? '.number' : ''}`, { scope: 'col' }, head) : h('td'))))),
+      const heads = ['Choice', 'Mean wait', 'Wait p95', 'Mean JCT', 'Last ends', 'GPUs in use', 'Suspensions'];
+      const table = h('table', {}, h('thead', {}, h('tr', {}, heads.map((head, i) => h(`th${i ? '.number' : ''}`, { scope: 'col' }, head)))),
         h('tbody', {}, rows.map((row, i) => line(row, first, i, now))));
       const drawn = rows.filter((row) => row.coming);
-      const hours = drawn.length ? duration(first.coming.length_s) : '';
+      const length = drawn.length ? first.coming.length_s : 0;
+      const hours = duration(length > 7200 ? Math.round(length / 3600) * 3600 : length > 120 ? Math.round(length / 60) * 60 : length);
       const note = first.assumed ? ` Of ${count(first.assumed, 'job')} nobody has said how long they take; a day is assumed, or as long again as they have run.` : '';
       answers.replaceChildren(h('section.card.tablecard', { 'aria-label': 'Comparison' },
         h('div.scroll', { tabindex: '0', role: 'region', 'aria-label': 'Comparison, a choice a row' }, table),
@@ -128,10 +138,10 @@ export default {
       const cards = [
         [`GPUs in use, the next ${hours}`, (coming) => coming.held_gpus, 'GPUs', 'GPUs are in use'],
         [`Jobs waiting, the next ${hours}`, (coming) => coming.waiting_jobs, 'jobs', 'jobs wait'],
-        [`Jobs ended, the next ${hours}`, (coming) => coming.ended_jobs, 'jobs', 'jobs have ended'],
+        [`Jobs ended, the next ${hours}`, (coming) => coming.ended_jobs, 'jobs', null],
       ].map(([title, pick, unit, what]) => {
         const plot = chart(title, signal);
-        return { plot, figure: { data: lines(drawn, pick, now), layout: overTime(unit) }, card: h('section.card', {}, h('h2', {}, title), h('p', {}, said(drawn, pick, what)), plot.element) };
+        return { plot, figure: { data: lines(drawn, pick, now), layout: overTime(unit) }, card: h('section.card', {}, h('h2', {}, title), h('p', {}, what ? said(drawn, pick, what) : halfway(drawn, now)), plot.element) };
       });
       const tenants = Object.keys(first.tenant_wait_s);
       if (tenants.length) {
@@ -142,7 +152,7 @@ export default {
         const worst = tenants.reduce((a, b) => (first.tenant_wait_s[a] >= first.tenant_wait_s[b] ? a : b));
         const others = drawn.slice(1).map((row) => `${duration(row.tenant_wait_s[worst])} under ${row.label}`);
         const words = `${worst} waits longest as things are: ${duration(first.tenant_wait_s[worst])} on average${others.length ? `; ${others.join(', ')}` : ''}.`;
-        cards.push({ plot, figure: { data, layout: { barmode: 'group', bargap: 0.3, showlegend: true, xaxis: { type: 'category' }, yaxis: { title: { text: minutes === 60 ? 'minutes' : 'hours' }, rangemode: 'tozero' }, margin: { l: 56, r: 12, t: 8, b: 28 } } },
+        cards.push({ plot, figure: { data, layout: { barmode: 'group', bargap: 0.3, showlegend: false, xaxis: { type: 'category' }, yaxis: { title: { text: minutes === 60 ? 'minutes' : 'hours' }, rangemode: 'tozero' }, margin: { l: 56, r: 12, t: 8, b: 28 } } },
           card: h('section.card', {}, h('h2', {}, title), h('p', {}, words), plot.element) });
       }
       answers.append(h('div.charts', {}, cards.map((one) => one.card)));
