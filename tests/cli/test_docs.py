@@ -20,7 +20,7 @@ from .live.daemon import daemon, environment
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = (
-    *("README.md", "docs/commands.md", "docs/client.md", "docs/generators.md"),
+    *("README.md", "docs/commands.md", "docs/client.md", "docs/generators.md", "docs/reports.md"),
     *(f"docs/schedulers/{name}.md" for name in ("mlaas", "baselines", "tiresias", "hived", "gandiva")),
 )
 FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
