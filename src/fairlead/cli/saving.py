@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +73,8 @@ def _write_all(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def find_browser() -> str:
+    import shutil
+
     named = os.environ.get(BROWSER)
     for name in (named,) if named else _BROWSERS:
         found = shutil.which(name)
@@ -95,6 +94,7 @@ def pictures_of(report: Report) -> dict[str, bytes]:
     import base64
     import html
     import re
+    import tempfile
 
     browser = find_browser()
     with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
@@ -112,6 +112,8 @@ def pictures_of(report: Report) -> dict[str, bytes]:
 
 
 def _dumped(browser: str, page: Path, profile: Path) -> str:
+    import subprocess
+
     command: Sequence[str] = (
         browser,
         "--headless",
