@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
-
 from tests.server.api.service import Service
 
 from .browser import axe

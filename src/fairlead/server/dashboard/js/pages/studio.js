@@ -152,7 +152,7 @@ const fill = async (form, signal, act) => {
   drop.addEventListener('drop', (event) => { if (event.dataTransfer.files.length) { file.files = event.dataTransfer.files; upload(); } });
   await listTraces();
 
-  const segment = (label, value) => h('button', { type: 'button', 'aria-pressed': value === kind, onclick: () => {
+  const segment = (label, value) => h('button', { type: 'button', 'aria-pressed': String(value === kind), onclick: () => {
     kind = value;
     [...segments.children].forEach((one) => one.setAttribute('aria-pressed', String(one === chosen[value])));
     made.hidden = kind !== 'generator';
