@@ -45,7 +45,9 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
             made.ask("ada", "POST", f"/v1/nodes/{node}/drain")
         for i in range(3):
             made.submit(name=f"job-{i}", **({"array": "0-1"} if i == 2 else {}))
-        trace = made.ask("ann", "POST", "/v1/studio/traces", content="job_id,submit_s,gpus,duration_s\n1,0,1,60\n").json()
+        trace = made.ask(
+            "ann", "POST", "/v1/studio/traces", content="job_id,submit_s,gpus,duration_s\n1,0,1,60\n"
+        ).json()
         for policy in ("fifo", "sjf"):
             wanted = {"trace": trace["id"], "cluster": "1x8", "policies": [policy]}
             assert made.ask("ann", "POST", "/v1/studio/runs", json=wanted).status_code == 202

@@ -157,7 +157,9 @@ async def whatif(request: Request) -> Response:
     """The jobs at hand run on in the simulator, once as things are (the first row) and once for each choice."""
     desk, _ = desk_of(request), require(request, Act.ASK_TWIN)
     body = await read(request, schemas.WhatIf)
-    return answer({"rows": await desk.foresight.compared(body.policies, body.placer, body.add_nodes, body.remove_nodes)})
+    return answer(
+        {"rows": await desk.foresight.compared(body.policies, body.placer, body.add_nodes, body.remove_nodes)}
+    )
 
 
 @outside.get(
