@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from fairlead.model.cluster import TenantSpec
+from fairlead.model.job import Dependency, When
+from fairlead.server.jobs import State
 from fairlead.server.metrics import GpuReading
 
 from .stage import Stage, regions
@@ -71,6 +73,12 @@ async def _play(stage: Stage) -> None:
             stage.executor.fails.add(job)
     await stage.until(begin_s + HOURS * 3600, every_s=300.0)
     await stage.scheduler.drain("south-02-05", "ada", "a fan is broken")
+    waiting = [job.id for job in stage.scheduler.jobs.values() if job.state in (State.WAITING, State.SUSPENDED)]
+    for job in waiting[:4]:
+        await stage.scheduler.suspend(job, "ada")
+    for number, before in enumerate(waiting[4:11]):
+        after = (Dependency(before, When.AFTER_OK),)
+        await stage.come(1800.0, "ann", "vision", name=f"report-{number}", gpus=1, depends_on=after)
     await stage.settle()
     _print(stage, draw)
     _measure(stage, draw)

@@ -124,7 +124,9 @@ def test_printed_it_is_light_and_fits_the_paper(browser: Browser, tmp_path: Path
     assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--card').trim()") == "#ffffff"
     widths = page.evaluate("[...document.querySelectorAll('.plot .main-svg')].map((one) => one.clientWidth)")
     assert widths
-    assert max(widths) <= 186 / 25.4 * 96
+    paper = 186 / 25.4 * 96
+    assert max(widths) <= paper
+    assert page.evaluate("document.querySelector('table').getBoundingClientRect().right") <= paper
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--card').trim()") != "#ffffff"
     page.close()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import re
 
 import numpy as np
 import pytest
 from rich.console import Console
 
 from fairlead.model.errors import InputError
-from fairlead.workload.describe import Description, charts, describe, render_table
+from fairlead.workload.describe import Description, charts, describe, facts, headlines, render_table
 from fairlead.workload.generate import generate
 from fairlead.workload.trace import Names, Status, Trace
 
@@ -166,3 +167,15 @@ def test_charts_are_plain_and_say_what_to_see(generated: Description) -> None:
             assert len(series["y"]) == len(series.get("x", chart.get("x")))
         if chart["kind"] == "heatmap":
             assert [len(row) for row in chart["z"]] == [len(chart["x"])] * len(chart["y"])
+
+
+def test_every_chart_has_units_and_a_sentence_with_numbers_and_the_page_begins_with_the_main_ones() -> None:
+    found = describe(generate("philly-like", seed=1, jobs=400, gpus=64, load=0.9))
+    for chart in charts(found):
+        assert re.search(r"\d", chart["sentence"]), chart["title"]
+        assert chart["sentence"].endswith(".")
+        assert chart["x_title"]
+        assert chart["y_title"]
+    assert [label for label, _, _ in headlines(found)][:2] == ["jobs", "span"]
+    assert headlines(found)[0][1] == "400"
+    assert dict(facts(found))["busiest day"].endswith("jobs")

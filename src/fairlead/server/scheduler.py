@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 #: how long until the store is tried again that could not be written
 TRY_AGAIN_S = 1.0
+#: a thread that reads for somebody gives way to a decision within this time; Python's own is ten times as long
+GIVE_WAY_S = 0.0005
 
 
 class Scheduler:
@@ -128,6 +131,7 @@ class Scheduler:
 
     async def open(self) -> None:
         """Go on from what the store has and from what really runs."""
+        sys.setswitchinterval(min(sys.getswitchinterval(), GIVE_WAY_S))
         await self._recover()
         self._loop = [asyncio.create_task(self._take_turns()), asyncio.create_task(self._listen())]
         for task in self._loop:

@@ -68,3 +68,19 @@ def test_fewer_nodes_are_a_what_if_too(up: Daemon) -> None:
     wrong = up("whatif", "--remove-nodes", "node-7")
     assert wrong.code == 2
     assert "node-7" in wrong.out + wrong.err
+
+
+def test_a_user_is_told_of_its_own_jobs_and_the_report_says_so(up: Daemon) -> None:
+    from fairlead.cli.live.lived import FromScheduler, collect
+    from fairlead.client import Client
+    from fairlead.record.lived_numbers import fold_lived
+    from fairlead.record.report.lived import lived_report
+
+    up.wait_for(up.submit("--gpus", "1", "--", "true"), "done")
+    token = up("tokens", "create", "--user", "bob", "--tenant", "speech", "--role", "user").out.strip()
+    with Client(up.url, token) as client:
+        source = FromScheduler(client)
+        lived = collect(source, source.now_s - 3600.0, source.now_s)
+    assert (lived.jobs, lived.whose, lived.cluster.gpus) == ((), "bob's jobs only", 8)
+    page = lived_report(fold_lived(lived), lambda _: 0.0, notes=source.notes).html()
+    assert "These are your own jobs" in page

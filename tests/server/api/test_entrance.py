@@ -133,7 +133,7 @@ def test_a_body_that_turns_out_too_large_is_cut_off(live: Service) -> None:
 
 
 def test_paths_that_are_not_there(live: Service) -> None:
-    for path in ("/", "/v1", "/v1/jobs/", "/docs", "/redoc", "/openapi.json", "/v1/nothing"):
+    for path in ("/v1", "/v1/jobs/", "/ui/nothing", "/docs", "/redoc", "/openapi.json", "/v1/nothing"):
         assert_problem(live.ask("ann", "GET", path), 404, "nothing at this path")
 
 

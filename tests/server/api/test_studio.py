@@ -124,6 +124,20 @@ def test_an_uploaded_trace_is_compared_on_the_nodes_that_are_here(live: Service)
     )
 
 
+def test_what_ran_here_is_kept_as_a_trace_by_an_admin(live: Service) -> None:
+    jobs = [live.submit(run=f"sleep 0.{i}") for i in (1, 2)]
+    for job in jobs:
+        live.until("ann", job, "done")
+    assert live.ask("ann", "POST", "/v1/studio/traces/lived").status_code == 403
+    made = live.ask("ada", "POST", "/v1/studio/traces/lived")
+    assert made.status_code == 201, made.text
+    assert made.json()["about"]["jobs"] >= 2
+    run = start(live, "ada", generator=None, trace=made.json()["id"], cluster=None, policies=["fifo"])
+    assert until(live, "ada", run["id"], "done", "failed")["state"] == "done"
+    none = live.ask("ada", "POST", "/v1/studio/traces/lived", params={"since_s": live.scheduler.now()})
+    assert (none.status_code, "no jobs" in none.json()["detail"]) == (422, True), none.text
+
+
 def test_a_report_opens_by_its_ticket_and_by_nothing_else(live: Service) -> None:
     run = start(live, policies=["fifo"])
     assert until(live, "ann", run["id"], "done", "failed")["state"] == "done"

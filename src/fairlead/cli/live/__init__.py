@@ -13,7 +13,6 @@ from fairlead.cli.live import (
     nodes,
     policy,
     report,
-    shadow,
     submit,
     tenants,
     tokens,
@@ -41,6 +40,5 @@ def register(app: typer.Typer) -> None:
         events,
         tokens,
         backup,
-        shadow,
     ):
         module.register(app, LIVE)

@@ -189,6 +189,7 @@ def _told(ready: Ready, config: Config) -> str:
         [
             ("fairlead", f"{__version__}, pid {os.getpid()}"),
             ("listens at", ready.url),
+            ("dashboard", f"{ready.url}/   (open it in a browser; sign in with what the token's file holds)"),
             ("GPUs", _gpus(ready)),
             ("policy", f"{scheduler.policy}, placer {scheduler.placer}"),
             ("state", str(config.state_dir)),

@@ -16,7 +16,8 @@ CSS = """
   --t7: #2f9fae; --t8: #9a9412; --t9: #66727f; --t10: #e3aa00; --t11: #79a9e0;
 }
 @media (prefers-color-scheme: dark) { :root:not([data-theme="light"]) { DARK } }
-:root[data-theme="dark"] { DARK }
+:root[data-theme="dark"] { color-scheme: dark; DARK }
+:root[data-theme="light"] { color-scheme: light; }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--back); color: var(--text);
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
@@ -87,6 +88,7 @@ footer { color: var(--soft); font-size: .85rem; padding-bottom: 28px; }
   h1 { font-size: 1.35rem; }
   dl.tiles { grid-template-columns: repeat(2, minmax(0, 1fr)); }
   .tile { padding: 10px 12px; }
+  .tile:last-child:nth-child(odd) { grid-column: span 2; }
   .tile dd { font-size: 1.2rem; }
   .wide .plot { height: 420px; }
   .save button { padding: 8px 12px; min-height: 36px; }
@@ -96,6 +98,9 @@ footer { color: var(--soft); font-size: .85rem; padding-bottom: 28px; }
 .printing .charts { grid-template-columns: minmax(0, 1fr); }
 .printing main, .printing header, .printing footer { padding: 0; max-width: none; }
 .printing .plot { height: 300px; }
+.printing table { font-size: .5rem; }
+.printing th, .printing td { padding: 3px 2px; }
+.printing tbody th { max-width: 6rem; }
 @media print {
   @page { margin: 12mm; }
   body { background: none; }
@@ -103,6 +108,5 @@ footer { color: var(--soft); font-size: .85rem; padding-bottom: 28px; }
   .save, details, .tabs button[aria-selected="false"] { display: none; }
   .tabs button[aria-selected="true"] { background: none; color: var(--soft); border: 0; padding: 0; }
   .scroll { overflow: visible; }
-  table { font-size: .62rem; }
 }
 """.replace("DARK", _DARK)

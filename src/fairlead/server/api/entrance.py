@@ -173,5 +173,7 @@ def _address(scope: Scope) -> str:
 
 
 def _path(scope: Scope) -> str:
-    """As it came, encoded: nothing that could begin a new line of the log."""
+    """As it came, encoded: nothing that could begin a new line of the log. A ticket opens something, so it is not told."""
+    if scope["path"].startswith(REPORTS):
+        return REPORTS + "..."
     return str(scope.get("raw_path", b"").decode("ascii", "backslashreplace").partition("?")[0]) or "/"

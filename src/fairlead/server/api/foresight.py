@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from fairlead.model.errors import InputError
@@ -25,20 +26,34 @@ if TYPE_CHECKING:
 Times = Mapping[str, tuple[float | None, float | None]]  #: when each job is expected to start and to finish
 _ANOTHER = "?"  #: the id of a job that is not there, among those that are
 _UNSEEN = (None, None)
+#: of the time, what looking ahead may take for forecasts, and what for explanations: it competes with the scheduler's own thread
+_SHARE = 0.05
+_LONGEST_S = 300.0  #: an explanation is not kept for longer, however many there are
 
 
 @dataclass
 class _Seen:
     moment: twin.Moment
     times: Times
-    told: dict[str, twin.Explanation] = field(default_factory=dict)
+
+
+@dataclass
+class _Told:
+    """What was said of a job, as long as nothing has become of it since."""
+
+    explanation: twin.Explanation
+    standing: tuple[str, int]  #: its state and run
+    last_event: int
+    made_s: float
+    took_s: float
 
 
 class Foresight:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._turn = asyncio.Lock()  #: however many ask, the twin has one core of the machine
-        self._fresh = Fresh(self._look, lambda: scheduler.last_event, 1.0, 10.0)
+        self._fresh = Fresh(self._look, lambda: scheduler.last_event, 1.0, 10.0, share=_SHARE)
+        self._told: dict[str, _Told] = {}
 
     async def _look(self) -> _Seen:
         moment = self._scheduler.moment()
@@ -64,15 +79,12 @@ class Foresight:
         found |= {"ahead": [], "waits_for": [], "nodes": list(row.nodes), "engine": []}
         if row.state in FINAL:
             return found
-        found["engine"] = self._limits(row.id)
-        seen = await self._fresh.get()
-        if row.id not in seen.times:  # it waits for other jobs, or came a moment ago
-            return found
-        told = seen.told.get(row.id)
+        told = self._still_told(row)
         if told is None:
-            async with self._turn:
-                told = await asyncio.to_thread(twin.explain, seen.moment, row.id, ahead_of_utc=ahead_of_utc)
-            seen.told[row.id] = told
+            seen = await self._fresh.get(after=row.changed_seq)
+            if row.id not in seen.times:  # it waits for other jobs, or came a moment ago
+                return found
+            told = await self._tell(row, seen.moment)
         said = told.to_json()
         for name in ("ahead", "waits_for"):
             said[name] = [job for job in said[name] if may_see(job)]
@@ -80,24 +92,25 @@ class Foresight:
         found |= {name: value for name, value in said.items() if name in found}
         return found | {"reason": row.reason if reason == "none" else reason}
 
-    def _limits(self, job_id: str) -> list[str]:
-        """What the executor can't do, where that changes what is decided of this job or of those before it."""
-        scheduler, job = self._scheduler, self._scheduler.jobs.get(job_id)
-        if job is None:
-            return []
-        executor = scheduler.executor
-        told = [f"{scheduler.policy} loses something on {executor.name}: {one}" for one in self._losses()]
-        stays, asks = why_it_stays(job.spec, executor.capabilities), why_it_stays(job.spec, EVERYTHING)
-        if stays and not asks:
-            told.append(f"on {executor.name} it runs to its end once it has begun: {stays}")
-        if (job.spec.min_gpus or job.spec.max_gpus) and not executor.capabilities.resize:
-            told.append(
-                f"on {executor.name} it keeps the {job.spec.total_gpus} GPUs that it asks for: nothing grows or shrinks"
-            )
-        return told
+    def _still_told(self, row: JobRow) -> twin.Explanation | None:
+        """The more jobs people ask about and the dearer it is, the longer an answer is kept, so that all of them together take
+        their share and no more."""
+        kept, now_s = self._told.get(row.id), perf_counter()
+        if kept is None or kept.standing != (row.state, row.run):
+            return None
+        nothing_new = kept.last_event == self._scheduler.last_event
+        all_s = sum(one.took_s for one in self._told.values())
+        age_s = max(10.0 if nothing_new else 1.0, min(all_s / _SHARE, _LONGEST_S))
+        return kept.explanation if now_s - kept.made_s < age_s else None
 
-    def _losses(self) -> list[str]:
-        return losses(self._scheduler.policy, self._scheduler.executor.capabilities)
+    async def _tell(self, row: JobRow, moment: twin.Moment) -> twin.Explanation:
+        async with self._turn:
+            last_event, began_s = self._scheduler.last_event, perf_counter()
+            told = await asyncio.to_thread(twin.explain, moment, row.id, ahead_of_utc=ahead_of_utc)
+        now_s = perf_counter()
+        self._told = {job: one for job, one in self._told.items() if now_s - one.made_s < _LONGEST_S}
+        self._told[row.id] = _Told(told, (row.state, row.run), last_event, now_s, now_s - began_s)
+        return told
 
     async def compared(
         self, policies: Sequence[str], placer: str | None, add_nodes: str | None, remove_nodes: Sequence[str] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Generic, TypeVar
@@ -20,7 +21,7 @@ class Fresh(Generic[T]):
         number: Callable[[], int],
         age_s: float,
         most_s: float,
-        share: float = 1.0,
+        share: float = math.inf,
     ) -> None:
         self._make, self._number = make, number
         self._age_s, self._most_s, self._share = age_s, most_s, share
@@ -28,12 +29,13 @@ class Fresh(Generic[T]):
         self._kept: tuple[T, int, float] | None = None
         self._took_s = 0.0
 
-    async def get(self) -> T:
-        """Whoever comes while it is made waits for that; nobody makes it twice."""
-        kept = self._fresh()
+    async def get(self, after: int = 0) -> T:
+        """Whoever comes while it is made waits for that; nobody makes it twice. `after`: a row of the journal that it must know of,
+        however dear it is."""
+        kept = self._fresh(after)
         if kept is None:
             async with self._turn:
-                kept = self._fresh()
+                kept = self._fresh(after)
                 if kept is None:
                     number, began_s = self._number(), perf_counter()
                     made = await self._make()
@@ -41,8 +43,8 @@ class Fresh(Generic[T]):
                     self._kept = kept = (made, number, perf_counter())
         return kept[0]
 
-    def _fresh(self) -> tuple[T, int, float] | None:
-        if self._kept is None:
+    def _fresh(self, after: int) -> tuple[T, int, float] | None:
+        if self._kept is None or self._kept[1] < min(after, self._number()):
             return None
         _, number, made = self._kept
         most_s = self._most_s if number == self._number() else self._age_s

@@ -72,7 +72,7 @@ class Holders:
 class GpuMap:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._fresh = Fresh(self._make, lambda: scheduler.last_event, 1.5, 5.0, share=0.03)
+        self._fresh = Fresh(self._make, lambda: scheduler.last_event, 2.0, 5.0, share=0.02)
 
     async def latest(self) -> Holders:
         return await self._fresh.get()

@@ -191,11 +191,10 @@ def _tenants(history: History, picture: Picture, edges: Floats) -> list[dict[str
     had = {name: float(steps.means(edges)[0]) * span_s for name, steps in history.of_tenant.items()}
     total = sum(had.values())
     by_tenant = picture.by_tenant()
-    wanted = {
-        name
-        for name, jobs in by_tenant.items()
-        if had.get(name, 0.0) > 0 or any(jobs.get(state) for state in ("waiting", "running", "suspended"))
-    }
+    wanted = {name for name, gpu_s in had.items() if gpu_s > 0}
+    for name, jobs in by_tenant.items():
+        if any(jobs.get(state) for state in ("waiting", "running", "suspended")):
+            wanted.add(name)
     known = {tenant.name: tenant for tenant in picture.tenants}
     weights = {name: known[name].weight if name in known else 1.0 for name in wanted}
     rows = []
@@ -209,7 +208,7 @@ def _tenants(history: History, picture: Picture, edges: Floats) -> list[dict[str
                 "weight": weights[name],
                 "quota_gpus": quota,
                 "gpus_used": picture.tenant_milli.get(name, 0) / 1000,
-                "waiting": sum(by_tenant[name].get(state, 0) for state in ("waiting", "suspended")),
+                "waiting": sum(by_tenant.get(name, {}).get(state, 0) for state in ("waiting", "suspended")),
                 "fair_share": weights[name] / sum(weights.values()),
                 "share": had.get(name, 0.0) / total if total else None,
                 "gpu_h": round(had.get(name, 0.0) / 3600, 4),

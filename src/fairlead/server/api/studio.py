@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import AsyncIterator
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -20,12 +21,14 @@ from fairlead.server.api import studio_schemas as schemas
 from fairlead.server.api.desk import Desk, answer, desk_of, read, require, router, takes
 from fairlead.server.api.problems import NotFound, TooMany, nothing_here
 from fairlead.server.auth import Act, Identity, Scope
+from fairlead.server.export import trace_rows
 from fairlead.server.studio import Full, KeptRun, KeptTrace
 
 routes = router("studio", prefix="/v1/studio")
 UPLOADS = "/v1/studio/traces"
 REPORTS = "/studio-report/"  #: opened by a ticket, not by a token
 _MOST_NODES, _MOST_GPUS = 20_000, 200_000
+_FAR = 1e15
 _PLAIN = re.compile(r"[^\w.+-]+")
 _META_POLICY = re.compile(rb'http-equiv="Content-Security-Policy" content="([^"]*)"')
 #: a report is a stranger in our house: it may run its own script and hand out files, and knows nothing of whoever looks at it
@@ -95,11 +98,31 @@ async def upload(
     """The body is the file itself, plain or gzipped, in any format that is told by its content. What can't be used is answered with its
     line, column, value and what would do."""
     desk, who = desk_of(request), require(request, Act.USE_STUDIO)
+    return await _kept(desk, who, _PLAIN.sub("_", name.strip())[:100] or "trace", request.stream())
+
+
+@routes.post(
+    "/traces/lived", response_model=schemas.TraceOut, status_code=201, summary="Keep what this scheduler ran as a trace"
+)
+async def lived(
+    request: Request,
+    since_s: Annotated[float | None, Query(ge=-_FAR, le=_FAR, description="submitted at this time or later")] = None,
+) -> Response:
+    """Yesterday, to be run under another policy: as `GET /v1/trace`, kept here."""
+    desk, who = desk_of(request), require(request, Act.EXPORT)
+    made = await asyncio.to_thread(trace_rows, desk.store, since_s, None, desk.clock())
+
+    async def body() -> AsyncIterator[bytes]:
+        yield made.csv.encode()
+
+    return await _kept(desk, who, f"lived-{(made.origin or 'nothing')[:10]}.csv", body())
+
+
+async def _kept(desk: Desk, who: Identity, name: str, body: AsyncIterator[bytes]) -> Response:
     try:
-        kept = await desk.studio.add_trace(who.user, _PLAIN.sub("_", name.strip())[:100] or "trace", request.stream())
+        return answer(asdict(await desk.studio.add_trace(who.user, name, body)), 201)
     except Full as full:
         raise TooMany(str(full), 5.0) from None
-    return answer(asdict(kept), 201)
 
 
 @routes.get("/traces/{trace_id}", response_model=schemas.TraceOut, summary="One trace")

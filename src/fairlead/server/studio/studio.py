@@ -65,17 +65,21 @@ class Studio:
                 f"you keep {len(mine)} traces, and no more than {self.limits.traces} may be kept; delete one first"
             )
         id = self.shelf.new_id()
-        folder = await asyncio.to_thread(self.shelf.make_folder, KeptTrace, user, id)
+        folder = self.shelf.folder_of(KeptTrace, user, id)
         try:
+            await asyncio.to_thread(self.shelf.make_folder, KeptTrace, user, id)
             size = await _save(body, folder / "data")
             if not size:
                 raise BadTrace("the file is empty", file=name, accepts="a trace: see GET /v1/studio")
             about = await self._check(folder, name)
+            kept = KeptTrace(id, user, name, size, self._now(), about)
+            self.shelf.keep(kept)
+        except OSError as error:
+            await asyncio.to_thread(self.shelf.remove_folder, folder)
+            raise Full(f"it can't be kept here: {error.strerror}") from None
         except BaseException:
             await asyncio.to_thread(self.shelf.remove_folder, folder)
             raise
-        kept = KeptTrace(id, user, name, size, self._now(), about)
-        self.shelf.keep(kept)
         return kept
 
     async def _check(self, folder: Path, name: str) -> Mapping[str, Any]:
@@ -122,8 +126,12 @@ class Studio:
         run = KeptRun(
             self.shelf.new_id(), user, self._now(), dict(request), workload=workload, cluster=cluster, names=list(names)
         )
-        self.shelf.make_folder(KeptRun, user, run.id)
-        self.shelf.keep(run)
+        try:
+            self.shelf.make_folder(KeptRun, user, run.id)
+            self.shelf.keep(run)
+        except OSError as error:
+            self.shelf.remove(run)
+            raise Full(f"it can't be kept here: {error.strerror}") from None
         self._tasks[run.id] = dict(task)
         self._waiting.append(run.id)
         if self._consumer is None or self._consumer.done():

@@ -19,7 +19,8 @@ from typing import Any
 
 log = logging.getLogger(__name__)
 
-COMMAND: Sequence[str] = (sys.executable, "-m", "fairlead.cli.studio_worker")
+#: -P: nothing is imported from the folder that it works in
+COMMAND: Sequence[str] = (sys.executable, "-P", "-m", "fairlead.cli.studio_worker")
 #: one core at most: the scheduler's own work and people's jobs go first
 _ONE_THREAD = ("POLARS_MAX_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _SHOWN = 2000
@@ -92,7 +93,7 @@ async def _listen(
     why = f"it was ended by {_signal(-code)}" if code < 0 else f"it ended with exit code {code}"
     raise WorkerFailed(
         {
-            "detail": f"the simulation broke off: {why}",
+            "detail": f"it broke off: {why}",
             "accepts": "fewer jobs or a smaller cluster, where memory was short; the scheduler's log says more",
         }
     )

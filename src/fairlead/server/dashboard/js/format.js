@@ -6,8 +6,12 @@ const some = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 
 /** 12,345 or 0.5; GPUs may come in parts. */
 export const number = (value) => (value === null || value === undefined ? NOTHING : (Number.isInteger(value) ? whole : some).format(value));
-export const percent = (share, digits = 0) =>
-  (share === null || share === undefined || Number.isNaN(share) ? NOTHING : `${(100 * share).toFixed(digits)} %`);
+/** 84 %; what is not quite all is not said to be all, nor what is not quite nothing. */
+export const percent = (share, digits = 0) => {
+  if (share === null || share === undefined || Number.isNaN(share)) return NOTHING;
+  const near = share > 0 && share < 1 && [0, 100].includes(Math.round(100 * share));
+  return `${(100 * share).toFixed(near ? Math.max(digits, 1) : digits)} %`;
+};
 
 /** "1 GPU", "2 GPUs". */
 export const count = (value, one, many = `${one}s`) => `${number(value)} ${value === 1 ? one : many}`;

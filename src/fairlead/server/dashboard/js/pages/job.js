@@ -10,7 +10,7 @@ import { mayControl, mayReadLogs } from '../session.js';
 import { PHASES, phases, placesText, sentence, summary } from '../story.js';
 
 const ENDED = new Set(['done', 'failed', 'cancelled', 'refused', 'lost']);
-const EXPLAIN_EVERY_S = 15; // the twin looks ahead for it; the sentence changes slowly
+const EXPLAIN_EVERY_S = 30; // the twin looks ahead for it; the sentence changes slowly
 
 const jobLinks = (ids) => ids.flatMap((id, i) => [i ? ', ' : '', h('a', { href: link('/jobs/:id', { id }) }, id)]);
 const nodeLinks = (places) => places.map((place) => h('span.place', {}, h('a', { href: link('/nodes/:name', { name: place.node }) }, place.node),
@@ -219,7 +219,7 @@ export default {
         show();
       }
     };
-    const again = keepFresh(ask, signal);
+    const again = keepFresh(ask, signal, 2500);
     // clocks go on while nothing happens
     (async () => {
       while (!signal.aborted) {

@@ -6,6 +6,7 @@ import { h, keyed, setAttribute, setText, toast } from '../dom.js';
 import { count, duration, memory, number, relative } from '../format.js';
 import { now_s } from '../live.js';
 import { go, link } from '../router.js';
+import { isAdmin } from '../session.js';
 
 const MOST = 8;
 const EVERY_MS = 1000;
@@ -111,7 +112,12 @@ const fill = async (form, signal, act) => {
   const send = h('button', { type: 'button' }, 'Upload');
   const drop = h('div.filedrop', {}, field('Upload a trace', file, `CSV, Parquet or another format that is told by its content; up to ${kib(offers.upload_bytes)}.`), send);
   const bad = h('div');
-  const brought = h('div.field', { hidden: true }, traces, drop, bad);
+  const lived = !isAdmin() ? null : h('button', { type: 'button', onclick: () => act(async () => {
+    const kept = await post('/v1/studio/traces/lived', {}, signal);
+    toast(`${kept.name}: ${count(kept.about.jobs, 'job')} that this scheduler ran.`);
+    await listTraces(kept.id);
+  }) }, 'Take what ran here');
+  const brought = h('div.field', { hidden: true }, traces, drop, lived, bad);
   const listTraces = async (chosen = '') => {
     const found = (await get('/v1/studio/traces', {}, signal)).traces;
     const was = chosen || traces.querySelector('input:checked')?.value || found[0]?.id;
@@ -152,7 +158,7 @@ const fill = async (form, signal, act) => {
   drop.addEventListener('drop', (event) => { if (event.dataTransfer.files.length) { file.files = event.dataTransfer.files; upload(); } });
   await listTraces();
 
-  const segment = (label, value) => h('button', { type: 'button', 'aria-pressed': value === kind, onclick: () => {
+  const segment = (label, value) => h('button', { type: 'button', 'aria-pressed': String(value === kind), onclick: () => {
     kind = value;
     [...segments.children].forEach((one) => one.setAttribute('aria-pressed', String(one === chosen[value])));
     made.hidden = kind !== 'generator';

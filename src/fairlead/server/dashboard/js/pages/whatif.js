@@ -175,6 +175,7 @@ export default {
       }
       ask.disabled = false;
       setText(ask, 'Compare');
+      root.dataset.shown = 'true';
     };
     form.addEventListener('submit', (event) => { event.preventDefault(); compare(); });
     await compare();
