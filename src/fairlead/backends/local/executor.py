@@ -25,6 +25,7 @@ from fairlead.backends.local.limits import usable_cgroup
 from fairlead.backends.local.rundir import FAILED, LOST, RUNNING, SUSPENDED, Doc, RunDir
 from fairlead.backends.local.runs import Run, kill_rest
 from fairlead.backends.local.settings import LocalSettings
+from fairlead.backends.orders import Refused
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
 from fairlead.runtime.protocols import Arrival, Capabilities, Found, Order, Report, ReportKind
@@ -108,7 +109,7 @@ class LocalExecutor:
             plan = layout.plan(order, self.machine, self.settings)
             plan |= {"boot_id": self._boot_id, "cgroup": self._cgroup, "continues": self._continued_by(order, plan)}
             await self._in_thread(lambda: RunDir.create(self._runs_dir, run.dir.name, plan))
-        except (layout.Refused, OSError) as error:
+        except (Refused, OSError) as error:
             del self._runs[key]
             ours = isinstance(error, OSError)
             why = f"its order can't be written down: {error}" if ours else str(error)
@@ -129,9 +130,7 @@ class LocalExecutor:
             return None
         last = max(there, key=lambda run: run.run)
         if not order.resumes or last.phase != SUSPENDED or last.run > order.run or len(there) > 1:
-            raise layout.Refused(
-                f"run {last.run} of it is still {last.phase}; it must end before run {order.run} begins"
-            )
+            raise Refused(f"run {last.run} of it is still {last.phase}; it must end before run {order.run} begins")
         plan["moves"] = self._moves(last, plan)
         return last.run
 
@@ -147,7 +146,7 @@ class LocalExecutor:
         ]
         same_shape = [len(names) for _, names in old] == [len(names) for _, names in new]
         if pairs and (last.method != "driver" or not self.machine.moves or not same_shape):
-            raise layout.Refused(
+            raise Refused(
                 f"it was suspended by {last.method!r} on {old} and can't go on on {new}; "
                 "it can go on where it was, or be stopped and started again"
             )

@@ -72,7 +72,7 @@ class Gang:
         port = str(free_port())
         me = os.getpid()
         for number, rank in enumerate(self.order["ranks"]):
-            env = {**self.order["env"], **rank["env"], "MASTER_PORT": port}
+            env = {**self.order["env"], "MASTER_PORT": port, **rank["env"]}
             out, out_end = os.pipe()
             errors, errors_end = os.pipe()
             pid = os.fork()

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import os
-import pwd
 import re
-import signal
 
 from fairlead.backends.local.inventory import Machine
 from fairlead.backends.local.rundir import Doc
 from fairlead.backends.local.settings import LocalSettings
+from fairlead.backends.orders import Refused, check_texts, environment, rank_variables, signal_number, unix_user
 from fairlead.model.suggest import unknown
 from fairlead.runtime.protocols import Order, Place, Suspension
-
-
-class Refused(Exception):
-    """This order can't be carried out, whoever tries: a sentence."""
-
-
-#: what a login gives on Debian and its like
-LOGIN_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
 
 
 def plan(order: Order, machine: Machine, settings: LocalSettings) -> Doc:
     """What goes into order.json. Raises Refused."""
     _check(order, machine)
-    user = _user(order.user)
+    user = unix_user(order.user)
     token = os.urandom(12).hex()
     return {
         "job": order.job,
@@ -35,11 +26,11 @@ def plan(order: Order, machine: Machine, settings: LocalSettings) -> Doc:
         "workdir": order.workdir or _home(user),
         "umask": settings.umask,
         "user": user,
-        "env": _environment(order, user, settings) | {"FAIRLEAD_RUN_TOKEN": token},
+        "env": environment(order, user, _passed_on(settings)) | {"FAIRLEAD_RUN_TOKEN": token},
         "ranks": _ranks(order, machine, settings),
         "log": {"path": _log(order, settings), "limit_bytes": settings.log_limit_bytes, "keep": settings.log_keep},
         "grace_s": order.grace_s,
-        "checkpoint_signal": _signal(order.checkpoint_signal),
+        "checkpoint_signal": signal_number(order.checkpoint_signal),
         "methods": methods(order, machine, settings),
         "memory_mib": order.memory_mib,
         "gpus": [[place.node, [machine.gpus[place.node][i].name for i in place.gpus]] for place in order.places],
@@ -62,18 +53,7 @@ def methods(order: Order, machine: Machine, settings: LocalSettings) -> list[str
 
 
 def _check(order: Order, machine: Machine) -> None:
-    if not order.job or len(order.job.encode()) > 80:
-        raise Refused(f"a job's id has 1 to 80 bytes; this one is {order.job!r}")
-    if not order.command or not order.command[0]:
-        raise Refused("it has no command")
-    if not order.places:
-        raise Refused("it has no place to run at")
-    texts = [*order.command, order.workdir, order.log, *order.env, *order.env.values()]
-    if any("\0" in text for text in texts):
-        raise Refused("its command, environment or a path has a NUL character in it")
-    for name in order.env:
-        if not name or "=" in name:
-            raise Refused(f"{name!r} is no name for an environment variable")
+    check_texts(order)
     for place in order.places:
         if place.node not in machine.gpus:
             raise Refused(str(unknown("node", place.node, machine.gpus)))
@@ -82,29 +62,8 @@ def _check(order: Order, machine: Machine) -> None:
             raise Refused(f"node {place.node!r} has {count} GPUs; it was to use {list(place.gpus)}")
 
 
-def _signal(name: str) -> int:
-    if not name:
-        return 0
-    try:
-        return signal.Signals[name if name.startswith("SIG") else f"SIG{name}"]
-    except KeyError:
-        raise Refused(f"there is no signal {name!r}; SIGUSR1 is one that programs use for checkpoints") from None
-
-
-def _user(name: str) -> Doc | None:
-    """None where the job runs as whoever we are."""
-    if not name:
-        return None
-    try:
-        entry = pwd.getpwnam(name)
-    except KeyError:
-        raise Refused(f"this machine has no user {name!r}") from None
-    if entry.pw_uid == os.geteuid():
-        return None
-    if os.geteuid() != 0:
-        who = pwd.getpwuid(os.geteuid()).pw_name
-        raise Refused(f"it is to run as {name!r}, but the scheduler runs as {who!r} and only root may change users")
-    return {"name": name, "uid": entry.pw_uid, "gid": entry.pw_gid, "home": entry.pw_dir, "shell": entry.pw_shell}
+def _passed_on(settings: LocalSettings) -> dict[str, str]:
+    return {name: os.environ[name] for name in settings.pass_env if name in os.environ}
 
 
 def _home(user: Doc | None) -> str:
@@ -117,44 +76,14 @@ def _log(order: Order, settings: LocalSettings) -> str:
     return os.path.join(os.path.abspath(settings.state_dir), "logs", name)
 
 
-def _environment(order: Order, user: Doc | None, settings: LocalSettings) -> dict[str, str]:
-    """Of all its processes. What describes the run wins over what the job asks for; a job can't lie about its GPUs."""
-    env = {name: os.environ[name] for name in settings.pass_env if name in os.environ}
-    env.setdefault("PATH", os.defpath)
-    if user:
-        # where its own programs are, not the scheduler's; a job that wants more says so in its env
-        env["PATH"] = LOGIN_PATH
-        env.pop("LD_LIBRARY_PATH", None)
-        env |= {"HOME": user["home"], "USER": user["name"], "LOGNAME": user["name"], "SHELL": user["shell"]}
-    env |= order.env
-    env |= {"FAIRLEAD_JOB_ID": order.job, "FAIRLEAD_RUN": str(order.run)}
-    env.pop("FAIRLEAD_RESUME", None)
-    if order.resumes:
-        env["FAIRLEAD_RESUME"] = "1"
-    return env
-
-
 def _ranks(order: Order, machine: Machine, settings: LocalSettings) -> list[Doc]:
-    """One process per place; or per GPU, each of which sees all of its place and takes its own by LOCAL_RANK, as torchrun
-    does it."""
-    counts = [max(1, len(place.gpus)) if order.per_gpu else 1 for place in order.places]
-    world = sum(counts)
     gpus_of_all = sum(len(place.gpus) for place in order.places)
     ranks: list[Doc] = []
-    for node_rank, (place, count) in enumerate(zip(order.places, counts, strict=True)):
+    for place, own in zip(order.places, rank_variables(order, "127.0.0.1"), strict=True):
         share = len(place.gpus) / gpus_of_all if gpus_of_all else 1 / len(order.places)
-        memory_mib = None if order.memory_mib is None else max(1, int(order.memory_mib * share / count))
-        for local_rank in range(count):
-            env = _gpu_environment(order, place, machine, settings) | {
-                "RANK": str(len(ranks)),
-                "LOCAL_RANK": str(local_rank),
-                "WORLD_SIZE": str(world),
-                "LOCAL_WORLD_SIZE": str(count),
-                "NODE_RANK": str(node_rank),
-                "NNODES": str(len(order.places)),
-                "MASTER_ADDR": "127.0.0.1",
-                "FAIRLEAD_NODE": place.node,
-            }
+        memory_mib = None if order.memory_mib is None else max(1, int(order.memory_mib * share / len(own)))
+        for variables in own:
+            env = _gpu_environment(order, place, machine, settings) | variables
             ranks.append({"node": place.node, "env": env, "memory_mib": memory_mib})
     return ranks
 

@@ -1,0 +1,273 @@
+"""Jobs that people gave to Slurm themselves, into the partition that is handed to us. Their scripts are not ours to change.
+
+The partition they submit to is DOWN: Slurm takes jobs there and starts none, so nothing can start before we have seen it. Releasing
+one moves it into the partition beside it, pinned to the nodes that were chosen, in one request. To suspend it is to requeue it held:
+it has left its GPUs, stands in the queue as the same job, and its next release says that it may start now, since Slurm makes
+requeued jobs wait for two minutes.
+
+Fencing. Where a node fails Slurm puts the job back into its queue by itself, still pinned to the very nodes it ran on, two minutes in
+the future. It is held there at once, and only called lost when those nodes have come back: by then Slurm has ended what was left
+on them. So it can't run anywhere else while an unreachable node may still run it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from fairlead.backends.slurm import runfiles
+from fairlead.backends.slurm.arrivals import arrival, foreign_name
+from fairlead.backends.slurm.chores import Chores
+from fairlead.backends.slurm.inventory import Site
+from fairlead.backends.slurm.rows import ACTIVE, NODE_LOST, Row
+from fairlead.backends.slurm.runs import Run
+from fairlead.model.errors import InputError
+from fairlead.runtime.protocols import Report, ReportKind, Suspension
+
+WAITING, ORDERED, DECLINED = "waiting", "ordered", "declined"
+_TABLE = "arrivals.json"
+_TRIES = 4
+#: how long a node must have been back before what ran there is surely gone
+BACK_S = 5.0
+
+
+class Guests:
+    def __init__(self, path: str, site: Site, chores: Chores, emit: Callable[[Report], None]) -> None:
+        self._path, self._site, self._chores, self._emit = path, site, chores, emit
+        self._table: dict[str, dict[str, str]] = {}  #: by the name we gave it: its number in Slurm, and how it stands
+        self._by_id: dict[str, str] = {}
+        self._announced: set[str] = set()
+        self._back_s: dict[tuple[str, int], float] = {}
+
+    def load(self, runs: Iterable[Run]) -> None:
+        folder = runfiles.open_dir(self._path)
+        try:
+            doc = runfiles.get(folder, _TABLE) or {}
+        finally:
+            os.close(folder)
+        self._table = {str(name): dict(entry) for name, entry in doc.items()}
+        for run in runs:
+            if run.foreign and not run.is_over:
+                self._table[run.foreign] = {"id": _number(run.foreign), "state": ORDERED}
+        self._by_id = {entry["id"]: name for name, entry in self._table.items()}
+
+    def _save(self) -> None:
+        folder = runfiles.open_dir(self._path)
+        try:
+            runfiles.put(folder, _TABLE, self._table)
+        finally:
+            os.close(folder)
+
+    def _put(self, foreign: str, number: str, state: str) -> None:
+        self._table[foreign] = {"id": number, "state": state}
+        self._by_id[number] = foreign
+
+    # -- those that wait -----------------------------------------------------------------------------------------------
+
+    def look(self, rows: Mapping[str, Row], began_s: float, runs: Iterable[Run]) -> None:
+        """Who has come, who has gone."""
+        if not self._site.adopts:
+            return
+        news = [row for row in rows.values() if self._is_new(row)]
+        gone = [name for name, entry in self._table.items() if self._has_gone(entry, rows)]
+        for row in news:
+            self._put(foreign_name(self._site, row), row.id, WAITING)
+        for name in gone:
+            del self._by_id[self._table.pop(name)["id"]]
+        if news or gone:
+            self._save()
+        for name in gone:
+            if name in self._announced:
+                self._announced.discard(name)
+            self._emit(Report(ReportKind.WITHDRAWN, time.time(), foreign=name, message="it was cancelled in Slurm"))
+        for name, entry in list(self._table.items()):
+            row = rows.get(entry["id"])
+            if name not in self._announced and entry["state"] != DECLINED and row is not None:
+                self._announce(name, row)
+        self._send_back(rows)
+
+    def _is_new(self, row: Row) -> bool:
+        """Waiting for nothing but us: not held by its owner, not for another job, not for a time to come."""
+        return (
+            row.state == "PENDING"
+            and self._site.partition in row["partition"].split(",")
+            and row.id not in self._by_id
+            and not row.is_held
+            and not row["dependency"]
+            and (row.time_s("eligible") or 0.0) <= time.time() + 1
+            and not row["comment"].startswith("fairlead:")
+        )
+
+    @staticmethod
+    def _has_gone(entry: Mapping[str, str], rows: Mapping[str, Row]) -> bool:
+        if entry["state"] == ORDERED:
+            return False
+        row = rows.get(entry["id"])
+        return row is None or row.is_terminal
+
+    def _announce(self, foreign: str, row: Row) -> None:
+        self._announced.add(foreign)
+        try:
+            found = arrival(self._site, row, foreign)
+        except InputError as error:
+            self.decline(foreign, str(error), False)
+            return
+        self._emit(Report(ReportKind.APPEARED, time.time(), foreign=foreign, arrival=found))
+
+    def _send_back(self, rows: Mapping[str, Row]) -> None:
+        """Whoever submitted past us, into the partition where jobs run, comes to wait like everybody."""
+        for row in rows.values():
+            if (
+                row.state == "PENDING"
+                and row["partition"] == self._site.runs_in
+                and row.id not in self._by_id
+                and not row["comment"].startswith("fairlead:")
+            ):
+                self._chores.line(f"update JobId={row.id} Partition={self._site.partition}")
+
+    def decline(self, foreign: str, why: str, cancel: bool) -> None:
+        entry = self._table.get(foreign, {"id": _number(foreign), "state": WAITING})
+        if entry["state"] == ORDERED:
+            return
+        if cancel:
+            self._chores.cancel(entry["id"])
+            return
+        self._put(foreign, entry["id"], DECLINED)
+        self._save()
+        plain = "".join(c if c.isprintable() and c not in "\"'\\" else " " for c in why)[:400]
+        self._chores.line(f'update JobId={entry["id"]} Comment="fairlead: not released: {plain}"')
+
+    # -- those that run ------------------------------------------------------------------------------------------------
+
+    def order(self, run: Run) -> None:
+        entry = self._table.get(run.foreign)
+        number = entry["id"] if entry else _number(run.foreign)
+        self._put(run.foreign, number, ORDERED)
+        self._save()
+        run.note(slurm_id=number)
+        run.known_s = time.monotonic()
+        self._release(run)
+
+    def _release(self, run: Run) -> None:
+        nodes = run.nodes
+        self._chores.line(
+            f"update JobId={run.slurm_id} Partition={self._site.runs_in} ReqNodeList={','.join(nodes)} "
+            f"NumNodes={len(nodes)}-{len(nodes)} StartTime=now AdminComment={os.path.basename(run.path)}"
+        )
+        self._chores.line(f"release {run.slurm_id}")
+
+    def ask(self, run: Run, row: Row | None) -> None:
+        if run.asked == runfiles.STOP:
+            self._chores.cancel(run.slurm_id)
+        elif row is None or row.state not in ACTIVE:
+            self._chores.line(f"hold {run.slurm_id}")
+        elif run.order["methods"][0] == Suspension.CHECKPOINT:
+            run.note(checkpoint=True)
+            self._chores.signal(signal.Signals(run.order["checkpoint_signal"]).name[3:], run.slurm_id)
+        else:
+            self._requeue(run)
+
+    def _requeue(self, run: Run) -> None:
+        self._chores.line(f"requeuehold {run.slurm_id}")
+
+    def judge(self, run: Run, row: Row | None, down: Mapping[str, str]) -> Report | None:
+        if row is None:
+            if run.asked == runfiles.STOP:
+                return run.report(ReportKind.ENDED, time_s=time.time(), signal=signal.SIGTERM, message="it is gone")
+            kind = ReportKind.LOST if run.told else ReportKind.FAILED_TO_START
+            return run.report(kind, time_s=time.time(), message="Slurm knows nothing of it any more")
+        if row.state == "PENDING":
+            return self._waits(run, row, down)
+        if row.is_terminal:
+            return self._has_ended(run, row)
+        return self._runs(run, row)
+
+    def _waits(self, run: Run, row: Row, down: Mapping[str, str]) -> Report | None:
+        if run.asked == runfiles.STOP:
+            self._chores.cancel(run.slurm_id)
+            return None
+        has_run = bool(run.told) or row.count("restarts") > int(run.notes.get("restarts", row.count("restarts")))
+        if run.asked or has_run:
+            if not row.is_held:
+                self._chores.line(f"hold {run.slurm_id}")
+                return None
+            if run.asked:
+                left = bool(run.notes.get("checkpoint")) and not run.notes.get("forced")
+                method = Suspension.CHECKPOINT if left else Suspension.REQUEUE
+                return run.report(ReportKind.SUSPENDED, time_s=time.time(), method=method)
+            return self._after_failure(run, down)
+        if "restarts" not in run.notes:
+            run.note(restarts=row.count("restarts"))
+        if row["partition"] != self._site.runs_in or row.is_held:
+            run.tries += 1
+            if run.tries > _TRIES:
+                why = f"Slurm did not release it: {row['reason']}"
+                return run.report(ReportKind.FAILED_TO_START, time_s=time.time(), message=why, retry=True)
+            self._release(run)
+        return None
+
+    def _after_failure(self, run: Run, down: Mapping[str, str]) -> Report | None:
+        """Slurm has it in its queue again, and nobody here asked for that: a node failed, or somebody has requeued it."""
+        now_s = time.monotonic()
+        if any(down.get(node) for node in run.nodes):
+            self._back_s[run.key] = now_s
+            run.note(node_lost=True)
+            return None
+        if now_s - self._back_s.get(run.key, now_s if run.notes.get("node_lost") else 0.0) < BACK_S:
+            self._back_s.setdefault(run.key, now_s)
+            return None
+        if run.notes.get("node_lost"):
+            return run.report(ReportKind.LOST, time_s=time.time(), message="its node failed, and is back")
+        return run.report(
+            ReportKind.SUSPENDED, time_s=time.time(), method=Suspension.REQUEUE, message="it was requeued in Slurm"
+        )
+
+    def _runs(self, run: Run, row: Row) -> Report | None:
+        if run.asked == runfiles.SUSPEND:
+            late = time.monotonic() - run.asked_s > float(run.order["grace_s"])
+            if not run.notes.get("checkpoint"):
+                self.ask(run, row)  # it had not begun when it was asked
+            elif late and not run.notes.get("forced"):
+                run.note(forced=True)
+            if run.notes.get("forced"):
+                self._requeue(run)
+        if row.state != "RUNNING":
+            return None
+        return run.report(ReportKind.STARTED, time_s=row.time_s("start"))
+
+    def _has_ended(self, run: Run, row: Row) -> Report | None:
+        at_s = row.time_s("end") or time.time()
+        if run.asked == runfiles.SUSPEND and run.notes.get("checkpoint") and row.state != "CANCELLED":
+            run.tries += 1
+            if run.tries <= _TRIES:
+                self._requeue(run)
+                return None
+        if row.state in NODE_LOST:  # one that its owner does not want requeued
+            return run.report(ReportKind.LOST, time_s=at_s, message=f"its node failed ({row.state.lower()} in Slurm)")
+        code, signum = row.ending
+        said = {
+            "CANCELLED": "it was cancelled in Slurm (scancel)",
+            "TIMEOUT": "it reached Slurm's time limit",
+            "OUT_OF_MEMORY": "Slurm ended it for want of memory",
+        }.get(row.state, "")
+        if said and not code and not signum:
+            code, signum = None, signal.SIGTERM
+        return run.report(ReportKind.ENDED, time_s=at_s, exit_code=code, signal=signum, message=said)
+
+    def concluded(self, run: Run, report: Report) -> None:
+        self._back_s.pop(run.key, None)
+        comes_back = report.kind in (ReportKind.SUSPENDED, ReportKind.LOST) or report.retry
+        if report.kind == ReportKind.LOST and not run.order["methods"]:
+            comes_back = False
+        if comes_back:
+            self._put(run.foreign, run.slurm_id, WAITING)
+        elif run.foreign in self._table:
+            # its number stays known as long as Slurm may show it; the next look drops it quietly
+            del self._by_id[self._table.pop(run.foreign)["id"]]
+        self._save()
+
+
+def _number(foreign: str) -> str:
+    return foreign.split(":")[2]

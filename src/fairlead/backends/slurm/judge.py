@@ -1,0 +1,130 @@
+"""What has become of a run: by its agents' word where they could give it, else by Slurm's.
+
+A run that neither of them can speak for is fenced off before it is called lost: see `agent`.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from fairlead.backends.slurm import runfiles
+from fairlead.backends.slurm.chores import Chores
+from fairlead.backends.slurm.rows import NODE_LOST, Row
+from fairlead.backends.slurm.runfiles import ENDED, FAILED, SUSPENDED
+from fairlead.backends.slurm.runs import Run
+from fairlead.runtime.protocols import Report, ReportKind, Suspension
+
+#: how long the agents' files may take to be seen here after Slurm says that the job is over
+SETTLE_S = 3.0
+#: what killing takes once a lease has ended, and what two clocks may differ in that time
+MARGIN_S = 5.0
+#: how much longer than its grace period a run may take to leave before Slurm is asked to cancel it
+DEAF_S = 15.0
+
+
+def by_agents(run: Run) -> Report | None:
+    """Its final report, or that it runs or is stopped: whatever the agents' own words are enough for."""
+    phase = run.phase
+    if phase in (ENDED, FAILED, SUSPENDED) and not run.unfinished():
+        if run.was_fenced:
+            return run.report(ReportKind.LOST, message=run.worst().get("message", "it was fenced off"))
+        if run.was_ended_from_outside and not run.asked:
+            return None  # Slurm knows by whom
+    if not phase and any(part.get("phase") == FAILED for part in run.parts.values()) and not run.asked:
+        run.ask(runfiles.STOP)  # one node can't start it: the others are not to wait for that
+    return run.own_report()
+
+
+def is_end(report: Report) -> bool:
+    return report.kind in (ReportKind.ENDED, ReportKind.LOST, ReportKind.FAILED_TO_START) or (
+        report.kind == ReportKind.SUSPENDED and report.method != Suspension.STOP
+    )
+
+
+def by_slurm(run: Run, row: Row | None, down: bool, lease_s: float, chores: Chores) -> Report | None:
+    """Its final report where Slurm has it no more. `down`: one of its nodes does not answer."""
+    now_s = time.monotonic()
+    if row is not None and not row.is_terminal:
+        run.gone_s = None
+        _keep_going(run, row, now_s, chores)
+        return None
+    if run.gone_s is None:
+        run.gone_s = now_s
+    if now_s - run.gone_s < SETTLE_S:
+        return None
+    if run.unfinished() and run.has_begun():
+        fence(run, now_s)
+        assert run.fenced_s is not None
+        if _is_doubtful(row, down) and now_s - run.fenced_s < lease_s + MARGIN_S:
+            return None
+    return _verdict(run, row)
+
+
+def fence(run: Run, now_s: float) -> None:
+    """From now on its agents kill it as soon as they look, and can't go on for longer than their lease without looking."""
+    if run.fenced_s is None:
+        run.note(fenced=True)
+        run.write_ask(runfiles.FENCE)
+        run.fenced_s = now_s
+
+
+def _is_doubtful(row: Row | None, down: bool) -> bool:
+    """Whether Slurm may have given up on processes that still run."""
+    return down or row is None or row.state in NODE_LOST
+
+
+def _keep_going(run: Run, row: Row, now_s: float, chores: Chores) -> None:
+    if row.state == "PENDING":
+        if run.has_begun():  # somebody has had it started again: the agents refuse that, it just has to go
+            chores.cancel(run.slurm_id)
+        elif run.asked:
+            chores.call_off(run.slurm_id)
+        elif row.is_held:
+            chores.release(run.slurm_id)
+    elif run.asked and now_s - run.asked_s > float(run.order["grace_s"]) + DEAF_S:
+        chores.cancel(run.slurm_id)
+
+
+def _verdict(run: Run, row: Row | None) -> Report:
+    has_begun = run.has_begun()
+    at_s = (row.time_s("end") if row else None) or time.time()
+    if run.asked and (row is None or row.state not in NODE_LOST):
+        if not has_begun:
+            return run.called_off()
+        if run.asked == runfiles.SUSPEND:
+            return run.report(ReportKind.SUSPENDED, time_s=at_s, method=Suspension.REQUEUE, message="Slurm ended it")
+        return run.report(ReportKind.ENDED, time_s=at_s, signal=signal.SIGKILL, message="Slurm ended it")
+    if row is None:
+        return run.report(ReportKind.LOST, time_s=at_s, message="Slurm knows nothing of it any more")
+    if row.state in NODE_LOST:
+        return run.report(ReportKind.LOST, time_s=at_s, message=f"its node failed ({row.state.lower()} in Slurm)")
+    if row.state == "PREEMPTED":
+        return run.report(ReportKind.SUSPENDED, time_s=at_s, method=Suspension.REQUEUE, message="preempted in Slurm")
+    code, signum = row.ending
+    if not has_begun and row.state not in ("CANCELLED", "TIMEOUT", "DEADLINE"):
+        why = f"Slurm could not start it on {', '.join(run.nodes)}: {row['reason'] or row.state}"
+        if code in (126, 127):
+            why += f" (exit code {code}: is there a Python 3.9 or newer on the node?)"
+        retry = row["reason"] == "JobLaunchFailure"
+        return run.report(ReportKind.FAILED_TO_START, time_s=at_s, message=why, retry=retry)
+    return run.report(ReportKind.ENDED, time_s=at_s, **_ending(run, row, code, signum))
+
+
+def _ending(run: Run, row: Row, code: int | None, signum: int | None) -> dict[str, object]:
+    said = {
+        "CANCELLED": "it was cancelled in Slurm (scancel)",
+        "TIMEOUT": "it reached Slurm's time limit",
+        "DEADLINE": "it reached Slurm's deadline",
+        "OUT_OF_MEMORY": "Slurm ended it for want of memory",
+    }.get(row.state)
+    worst = run.worst()
+    if worst.get("signal") or worst.get("exit_code") is not None:
+        code, signum = worst.get("exit_code"), worst.get("signal")
+    if said:
+        if not signum and not code:
+            code, signum = None, signal.SIGKILL if row.state == "OUT_OF_MEMORY" else signal.SIGTERM
+        return {"exit_code": code, "signal": signum, "message": said}
+    if not signum and not code:  # Slurm saw no failure, and the run has left no word: it was killed with its agent
+        return {"signal": signal.SIGKILL, "message": "it left no result"}
+    return {"exit_code": code, "signal": signum, "message": row["reason"]}

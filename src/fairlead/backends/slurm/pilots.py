@@ -1,0 +1,169 @@
+"""Allocations that are held for good, one for each node, in which runs take turns: what time-slicing needs.
+
+Slurm keeps the GPUs of a job that it suspends, so no other job could have them meanwhile. Inside of one allocation nobody has to ask:
+runs are its overlapping steps, each is told its GPUs, and one that is stopped leaves them to the next. Its memory stays taken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shlex
+import time
+from collections.abc import Mapping
+
+from fairlead.backends.orders import LOGIN_PATH
+from fairlead.backends.slurm import judge, runfiles
+from fairlead.backends.slurm.commands import Slurm, SlurmError
+from fairlead.backends.slurm.inventory import Site
+from fairlead.backends.slurm.pilot import ALIVE, INBOX, TAKEN
+from fairlead.backends.slurm.rows import Row
+from fairlead.backends.slurm.runs import Run
+from fairlead.backends.slurm.settings import SlurmSettings
+from fairlead.runtime.protocols import Report, ReportKind, Suspension
+
+log = logging.getLogger(__name__)
+#: how long a pilot that nobody uses waits for a scheduler to come back
+PATIENCE_S = 3600.0
+NOT_YET = "fairlead's allocation of it has not begun"
+
+
+class Pilots:
+    def __init__(
+        self, path: str, site: Site, settings: SlurmSettings, slurm: Slurm, library: str, instance: str
+    ) -> None:
+        self._path = os.path.join(path, "pilots")
+        self._site, self._settings, self._slurm, self._library = site, settings, slurm, library
+        self._prefix = f"fairlead:{instance}:pilot:"
+        self.ids: dict[str, str] = {}  #: by node, those that run
+        self._asked_s: dict[str, float] = {}
+
+    def folder(self, node: str) -> str:
+        return os.path.join(self._path, node)
+
+    # -- runs ----------------------------------------------------------------------------------------------------------
+
+    def order(self, run: Run, before: Run | None) -> None:
+        """Into the inboxes of its nodes; or on with the processes that its last run has left there."""
+        run.note(pilots={node: self.ids.get(node, "") for node in run.nodes}, slurm_id=self.ids.get(run.nodes[0], "-"))
+        run.known_s = time.monotonic()
+        if before is not None and not before.is_over and before.phase == runfiles.SUSPENDED:
+            run.note(continues=before.run)
+            before.write_ask(f"{runfiles.CONTINUE} {os.path.basename(run.path)}")
+            return
+        for node in run.nodes:
+            self._make(node)
+            path = os.path.join(self.folder(node), INBOX, os.path.basename(run.path))
+            with open(f"{self.folder(node)}/.new", "w", encoding="utf-8") as file:
+                file.write(f"{run.path}\n{run.order['log']}\n")
+            os.rename(f"{self.folder(node)}/.new", path)
+
+    def _make(self, node: str) -> None:
+        for part in (INBOX, TAKEN):
+            os.makedirs(os.path.join(self.folder(node), part), 0o700, exist_ok=True)
+
+    def call_off(self, run: Run) -> bool:
+        """Whether no pilot had taken it yet."""
+        if "continues" in run.notes:
+            return False
+        taken = False
+        for node in run.nodes:
+            path = os.path.join(self.folder(node), INBOX, os.path.basename(run.path))
+            try:
+                os.rename(path, f"{self.folder(node)}/.off")
+            except FileNotFoundError:
+                taken = True
+        return not taken
+
+    def concluded(self, run: Run) -> None:
+        for node in run.nodes:
+            for part in (INBOX, TAKEN):
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(self.folder(node), part, os.path.basename(run.path)))
+
+    def judge(self, run: Run, rows: Mapping[str, Row], down: Mapping[str, str]) -> Report | None:
+        """Lost, where the pilot of one of its nodes is gone."""
+        ids = run.notes.get("pilots", {})
+        gone = []
+        for node, number in ids.items():
+            row = rows.get(number)
+            if number and (row is None or row.is_terminal):
+                gone.append(node)
+        if not gone:
+            return None
+        now_s = time.monotonic()
+        run.gone_s = run.gone_s or now_s
+        if now_s - run.gone_s < judge.SETTLE_S:
+            return None
+        if run.has_begun() and run.unfinished():
+            judge.fence(run, now_s)
+            assert run.fenced_s is not None
+            if now_s - run.fenced_s < self._settings.lease_s + judge.MARGIN_S:
+                return None
+        if run.asked == runfiles.SUSPEND:
+            return run.report(ReportKind.SUSPENDED, time_s=time.time(), method=Suspension.REQUEUE)
+        what = f"fairlead's allocation of {', '.join(gone)} is gone"
+        return run.report(ReportKind.LOST, time_s=time.time(), message=what)
+
+    # -- allocations ---------------------------------------------------------------------------------------------------
+
+    def learn(self, rows: Mapping[str, Row]) -> dict[str, str]:
+        """Which of them run; by node why it takes no runs yet."""
+        self.ids = {}
+        for row in rows.values():
+            if row["comment"].startswith(self._prefix) and row.state == "RUNNING":
+                self.ids[row["comment"][len(self._prefix) :]] = row.id
+        return {node: NOT_YET for node in self._site.nodes if node not in self.ids}
+
+    async def keep(self, rows: Mapping[str, Row], down: set[str]) -> None:
+        """One for each node that can have one; of two for the same node the later goes."""
+        mine = [row for row in rows.values() if row["comment"].startswith(self._prefix) and not row.is_terminal]
+        have: set[str] = set()
+        for row in sorted(mine, key=lambda row: (row.state == "PENDING", row.count("number"))):
+            node = row["comment"][len(self._prefix) :]
+            if node in have:
+                with contextlib.suppress(SlurmError):
+                    await self._slurm.call("scancel", row.id)
+            have.add(node)
+        for node in self._site.nodes:
+            self._make(node)
+            alive = os.path.join(self.folder(node), ALIVE)
+            with contextlib.suppress(OSError), open(alive, "w", encoding="ascii"):
+                os.utime(alive)
+            recently = time.monotonic() - self._asked_s.get(node, -1e9) < 2 * self._settings.poll_s
+            if node not in have and node not in down and not recently:
+                self._asked_s[node] = time.monotonic()
+                try:
+                    await self._slurm.call(*self._words(node), stdin=self._script(node))
+                except SlurmError as error:
+                    log.warning("node %s can't be allocated: %s", node, error)
+
+    def _words(self, node: str) -> list[str]:
+        machine = self._site.nodes[node]
+        words = [
+            "sbatch",
+            "--parsable",
+            "--no-requeue",
+            "--export=NIL",
+            "--chdir=/",
+            "--job-name=fairlead-pilot",
+            f"--comment={self._prefix}{node}",
+            f"--partition={self._site.runs_in}",
+            f"--nodelist={node}",
+            "--nodes=1",
+            "--ntasks=1",
+            "--exclusive",
+            "--mem=0",
+            f"--output={os.path.join(self.folder(node), 'log').replace('%', '%%')}",
+            f"--time={self._site.time_limit}",
+        ]
+        return words + ([f"--gres=gpu:{machine.spec.gpus}"] if machine.spec.gpus else [])
+
+    def _script(self, node: str) -> str:
+        return (
+            f"#!/bin/bash\nexport PATH=${{PATH:-{LOGIN_PATH}}} PYTHONPATH={shlex.quote(self._library)}\n"
+            f"export PYTHONDONTWRITEBYTECODE=1\n"
+            f"exec {shlex.quote(self._settings.python)} -s -m fairlead.backends.slurm.pilot "
+            f"{shlex.quote(self.folder(node))} {PATIENCE_S:g}\n"
+        )

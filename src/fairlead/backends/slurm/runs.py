@@ -1,0 +1,304 @@
+"""One run as the scheduler sees it: its directory, what was noted about it, and what its agents have written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairlead.backends.local.rundir import dir_name
+from fairlead.backends.slurm import runfiles
+from fairlead.backends.slurm.runfiles import ENDED, FAILED, FENCE, RUNNING, SUSPENDED, Doc
+from fairlead.runtime.protocols import Found, Report, ReportKind, Suspension
+
+#: what was asked for, the last word last: a later one may not be taken back by an earlier one
+_STRENGTH = ("", runfiles.SUSPEND, runfiles.STOP, FENCE)
+
+
+@dataclass
+class Run:
+    job: str
+    run: int
+    path: str
+    order: Doc
+    notes: Doc = field(default_factory=dict)
+    parts: dict[int, Doc] = field(default_factory=dict)
+    is_silent: bool = False  #: adopted, and nobody has asked yet what was found: `found` will tell
+    told: str = ""  #: the phase that was reported last
+    known_s: float = 0.0  #: since when its Slurm job is known, by the clock that never falls back
+    gone_s: float | None = None  #: since when Slurm has it no more, by the same clock
+    fenced_s: float | None = None
+    asked_s: float = 0.0
+    tries: int = 0
+    _seen_ns: int = -1
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.job, self.run
+
+    @property
+    def slurm_id(self) -> str:
+        return str(self.notes.get("slurm_id", ""))
+
+    @property
+    def foreign(self) -> str:
+        return str(self.order.get("foreign", ""))
+
+    @property
+    def asked(self) -> str:
+        return str(self.notes.get("asked", ""))
+
+    @property
+    def nodes(self) -> list[str]:
+        return [part["node"] for part in self.order["parts"]]
+
+    @property
+    def is_over(self) -> bool:
+        return "result" in self.notes
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def create(cls, parent: str, order: Doc, owner: tuple[int, int] | None) -> Run:
+        """FileExistsError where this run has been ordered before."""
+        job, number = order["job"], order["run"]
+        name = dir_name(job, number)
+        temporary, final = os.path.join(parent, f".{name}.{os.getpid()}"), os.path.join(parent, name)
+        shutil.rmtree(temporary, ignore_errors=True)
+        os.mkdir(temporary, 0o711)
+        try:
+            os.chmod(temporary, 0o711)
+            out = os.path.join(temporary, runfiles.OUT)
+            os.mkdir(out, 0o700)
+            folder = runfiles.open_dir(temporary)
+            try:
+                runfiles.put(folder, runfiles.ORDER, order, 0o400)
+                runfiles.mark(folder, runfiles.ASK)
+                os.chmod(runfiles.ASK, 0o644, dir_fd=folder)
+            finally:
+                os.close(folder)
+            if owner:
+                os.chown(out, *owner)
+                os.chown(os.path.join(temporary, runfiles.ORDER), *owner)
+            if os.path.exists(final):
+                raise FileExistsError(final)
+            os.rename(temporary, final)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        return cls(job, number, final, order)
+
+    @staticmethod
+    def clear_away(path: str) -> None:
+        shutil.rmtree(path, ignore_errors=True)
+
+    @classmethod
+    def load(cls, path: str) -> Run | None:
+        """None where nobody has finished writing it."""
+        folder = runfiles.open_dir(path)
+        try:
+            order = runfiles.get(folder, runfiles.ORDER) or {}
+            notes = runfiles.get(folder, runfiles.NOTES) or {}
+        finally:
+            os.close(folder)
+        if "job" not in order or "parts" not in order:
+            return None
+        return cls(order["job"], order["run"], path, order, notes, is_silent=True)
+
+    def note(self, **what: Any) -> None:
+        """Written down before anything is done about it."""
+        self.notes |= what
+        folder = runfiles.open_dir(self.path)
+        try:
+            runfiles.put(folder, runfiles.NOTES, self.notes)
+        finally:
+            os.close(folder)
+
+    def ask(self, word: str) -> bool:
+        """Tell its agents; False where they were told the same or more already."""
+        if _STRENGTH.index(word) <= _STRENGTH.index(self.asked):
+            return False
+        self.note(asked=word)
+        self.asked_s = time.monotonic()
+        self.write_ask(word)
+        return True
+
+    def write_ask(self, word: str) -> None:
+        fd = os.open(os.path.join(self.path, runfiles.ASK), os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.write(fd, word.encode())
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def read(self) -> bool:
+        """What its agents have written; whether there was news."""
+        out = os.path.join(self.path, runfiles.OUT)
+        try:
+            changed_ns = os.stat(out).st_mtime_ns
+            if changed_ns == self._seen_ns and time.time_ns() - changed_ns > 5_000_000_000:
+                return False
+            folder = runfiles.open_dir(out)
+        except OSError:
+            return False
+        news = False
+        try:
+            for number in range(len(self.order["parts"])):
+                doc = runfiles.get(folder, runfiles.part(number))
+                if doc and doc != self.parts.get(number):
+                    self.parts[number] = doc
+                    news = True
+        finally:
+            os.close(folder)
+        self._seen_ns = changed_ns
+        return news
+
+    def has_begun(self) -> bool:
+        """Whether an agent has it."""
+        return any(
+            os.path.lexists(os.path.join(self.path, runfiles.OUT, runfiles.claim(number)))
+            for number in range(len(self.order["parts"]))
+        )
+
+    def remove(self) -> None:
+        grave = os.path.join(os.path.dirname(self.path), f".gone-{os.path.basename(self.path)}")
+        with contextlib.suppress(OSError):
+            os.rename(self.path, grave)
+        shutil.rmtree(grave, ignore_errors=True)
+
+    # -- what its agents say -------------------------------------------------------------------------------------------
+
+    @property
+    def phase(self) -> str:
+        """Of all parts together: "" before all of them run; final once none is left."""
+        parts = list(self.parts.values())
+        if len(parts) < len(self.order["parts"]):
+            return ""
+        phases = {part.get("phase") for part in parts}
+        if phases <= {ENDED, FAILED} or all(self.is_final(part) for part in parts):
+            if FAILED in phases:
+                return FAILED
+            return SUSPENDED if phases == {SUSPENDED} else ENDED
+        if phases == {SUSPENDED}:
+            return SUSPENDED
+        return RUNNING
+
+    @staticmethod
+    def is_final(part: Doc) -> bool:
+        """No process of it is left."""
+        return part.get("phase") in (ENDED, FAILED) or (
+            part.get("phase") == SUSPENDED and part.get("method") != Suspension.STOP
+        )
+
+    def unfinished(self) -> list[int]:
+        return [n for n in range(len(self.order["parts"])) if n not in self.parts or not self.is_final(self.parts[n])]
+
+    @property
+    def was_fenced(self) -> bool:
+        return any(part.get("why") == FENCE for part in self.parts.values())
+
+    @property
+    def was_ended_from_outside(self) -> bool:
+        return any(part.get("why") == "outside" for part in self.parts.values())
+
+    def time_s(self) -> float:
+        return max((float(part.get("time_s", 0.0)) for part in self.parts.values()), default=0.0) or time.time()
+
+    def worst(self) -> Doc:
+        """The part whose end is the run's: of those that failed the first, before those that were stopped because of it."""
+        parts = sorted(
+            self.parts.values(),
+            key=lambda part: (
+                not part.get("failed"),
+                part.get("why") in ("rank", "outside", "stop", FENCE),
+                float(part.get("time_s", 0.0)),
+            ),
+        )
+        return parts[0] if parts else {}
+
+    def own_report(self) -> Report | None:
+        """What the agents' words alone come to; None where that is nothing to report."""
+        phase = self.phase
+        if phase == RUNNING:
+            resumed = any(part.get("continues") is not None for part in self.parts.values())
+            kind = ReportKind.RESUMED if resumed else ReportKind.STARTED
+            return self.report(kind, method=Suspension.STOP if resumed else None)
+        if phase == SUSPENDED:
+            methods = {part.get("method") for part in self.parts.values()}
+            method = Suspension.REQUEUE if Suspension.REQUEUE in methods else Suspension(str(self.worst()["method"]))
+            return self.report(ReportKind.SUSPENDED, method=method, message=self.worst().get("message", ""))
+        if phase == FAILED:
+            part = next(part for part in self.parts.values() if part.get("phase") == FAILED)
+            if part.get("called_off"):
+                return self.called_off()
+            return self.report(ReportKind.FAILED_TO_START, message=part.get("message", ""))
+        if phase == ENDED:
+            if self.asked == runfiles.SUSPEND and (
+                self.was_ended_from_outside or any(p.get("phase") == SUSPENDED for p in self.parts.values())
+            ):  # Slurm had to help; or some had left as they were asked to, and the others ended because of that
+                return self.report(ReportKind.SUSPENDED, method=Suspension.REQUEUE, message=self.worst()["message"])
+            worst = self.worst()
+            return self.report(
+                ReportKind.ENDED,
+                exit_code=worst.get("exit_code"),
+                signal=worst.get("signal"),
+                message=worst.get("message", ""),
+            )
+        return None
+
+    def unseen_start(self) -> Report | None:
+        """That it started, where that was so short a time ago that nobody has said it before its end."""
+        if self.told or self.phase in ("", FAILED) or not any(part.get("began_s") for part in self.parts.values()):
+            return None
+        resumed = any(part.get("continues") is not None for part in self.parts.values())
+        kind = ReportKind.RESUMED if resumed else ReportKind.STARTED
+        return self.report(kind, time_s=max(float(part.get("began_s") or 0.0) for part in self.parts.values()))
+
+    def called_off(self) -> Report:
+        """It was to leave before it had come."""
+        message = "it was called off before it began"
+        if self.asked == runfiles.SUSPEND:
+            return self.report(ReportKind.SUSPENDED, method=Suspension.REQUEUE, message=message)
+        return self.report(ReportKind.ENDED, signal=signal.SIGTERM, message=message)
+
+    def report(self, kind: ReportKind, **more: Any) -> Report:
+        return Report(kind, more.pop("time_s", None) or self.time_s(), self.job, self.run, **more)
+
+    # -- results -------------------------------------------------------------------------------------------------------
+
+    def keep(self, report: Report) -> None:
+        """Its end, or its suspension without anything left."""
+        doc = {
+            "kind": str(report.kind),
+            "time_s": report.time_s,
+            "exit_code": report.exit_code,
+            "signal": report.signal,
+        }
+        doc |= {"method": str(report.method or ""), "message": report.message, "retry": report.retry}
+        self.note(result=doc)
+
+    def result(self) -> Report | None:
+        doc = self.notes.get("result")
+        if not isinstance(doc, dict):
+            return None
+        return self.report(
+            ReportKind(doc["kind"]),
+            time_s=doc["time_s"],
+            exit_code=doc["exit_code"],
+            signal=doc["signal"],
+            method=Suspension(doc["method"]) if doc["method"] else None,
+            message=doc["message"],
+            retry=doc["retry"],
+        )
+
+    def found(self) -> Found:
+        report = self.result()
+        if report is not None:
+            return Found(self.job, self.run, running=False, suspended=report.method, report=report)
+        if self.phase == SUSPENDED:
+            return Found(self.job, self.run, running=False, suspended=Suspension.STOP, report=self.own_report())
+        return Found(self.job, self.run, running=True)
