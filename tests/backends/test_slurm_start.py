@@ -104,7 +104,7 @@ def test_a_gang_may_have_more_gpus_on_one_node_than_on_another(shared: Path, slu
             places = [Place("node3", (0, 1, 2, 3, 4)), Place("node4", (0, 1, 2))]
             ended = await bench.run("/bin/sh", "-c", show, places=places)
             assert ended.exit_code == 0
-            lines = [line.split()[1:] for line in bench.log().splitlines()]
+            lines = [line.split()[1:] for line in bench.log().splitlines() if line.startswith("[")]
             assert {node: len(devices.split(",")) for node, devices in lines} == {"node3": 5, "node4": 3}
 
     asyncio.run(check())

@@ -366,7 +366,7 @@ class SlurmExecutor:
                 report = self.pilots.judge(run, self.rows, self._down) or report
             elif (report is None or not judge.is_end(report)) and is_fresh:
                 down = any(self._down.get(node) for node in run.nodes)
-                report = judge.by_slurm(run, row, down, self.settings.lease_s, self.chores) or report
+                report = judge.by_slurm(run, row, self.rows_s, down, self.settings.lease_s, self.chores) or report
         if report is None:
             return
         if judge.is_end(report):

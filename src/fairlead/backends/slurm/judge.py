@@ -42,12 +42,12 @@ def is_end(report: Report) -> bool:
     )
 
 
-def by_slurm(run: Run, row: Row | None, down: bool, lease_s: float, chores: Chores) -> Report | None:
-    """Its final report where Slurm has it no more. `down`: one of its nodes does not answer."""
+def by_slurm(run: Run, row: Row | None, rows_s: float, down: bool, lease_s: float, chores: Chores) -> Report | None:
+    """Its final report where Slurm has it no more. `rows_s`: when Slurm was asked; `down`: one of its nodes does not answer."""
     now_s = time.monotonic()
     if row is not None and not row.is_terminal:
         run.gone_s = None
-        _keep_going(run, row, now_s, chores)
+        _keep_going(run, row, now_s, rows_s, chores)
         return None
     if run.gone_s is None:
         run.gone_s = now_s
@@ -74,10 +74,12 @@ def _is_doubtful(row: Row | None, down: bool) -> bool:
     return down or row is None or row.state in NODE_LOST
 
 
-def _keep_going(run: Run, row: Row, now_s: float, chores: Chores) -> None:
+def _keep_going(run: Run, row: Row, now_s: float, rows_s: float, chores: Chores) -> None:
     if row.state == "PENDING":
-        if run.has_begun():  # somebody has had it started again: the agents refuse that, it just has to go
-            chores.cancel(run.slurm_id)
+        if run.has_begun():
+            run.begun_s = run.begun_s or now_s
+            if rows_s > run.begun_s:  # somebody has had it started again: the agents refuse that, it just has to go
+                chores.cancel(run.slurm_id)
         elif run.asked:
             chores.call_off(run.slurm_id)
         elif row.is_held:

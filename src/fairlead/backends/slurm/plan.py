@@ -189,7 +189,9 @@ def script(rundir: str, library: str, order: Order, settings: SlurmSettings) -> 
     if parts > 1:
         which = f"--het-group=0-{parts - 1} --cpu-bind=none"
     else:
-        which = f'--nodes={len(order.places)} --ntasks={len(order.places)} --ntasks-per-node=1 -c "$SLURM_CPUS_PER_TASK"'
+        which = (
+            f'--nodes={len(order.places)} --ntasks={len(order.places)} --ntasks-per-node=1 -c "$SLURM_CPUS_PER_TASK"'
+        )
     return (
         f"{head}"
         "port=$((20000 + RANDOM % 12000))\n"

@@ -30,6 +30,7 @@ class Run:
     is_silent: bool = False  #: adopted, and nobody has asked yet what was found: `found` will tell
     told: str = ""  #: the phase that was reported last
     known_s: float = 0.0  #: since when its Slurm job is known, by the clock that never falls back
+    begun_s: float = 0.0  #: since when an agent is known to have it, though Slurm said that it waits
     gone_s: float | None = None  #: since when Slurm has it no more, by the same clock
     fenced_s: float | None = None
     asked_s: float = 0.0
