@@ -180,8 +180,10 @@ class SlurmCluster:
 
     def stop(self) -> None:
         """And whatever of its jobs is left."""
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            self.run("scancel", "-f", "-s", "KILL", "-u", "root,nobody,daemon", check=False)
+        with contextlib.suppress(OSError, subprocess.SubprocessError, RuntimeError):
+            left = self.run("squeue", "-h", "-a", "-o", "%A").split()
+            if left:
+                self.run("scancel", "-f", "-s", "KILL", *left, check=False)
         for name in sorted(self._processes, key=lambda name: (name == "munged", name == "slurmctld")):
             process = self._processes[name]
             process.send_signal(signal.SIGTERM)
@@ -240,10 +242,16 @@ class SlurmCluster:
         return self.jobs().get(job, "")
 
     def clear(self) -> None:
-        """Cancel everything, and wait until nothing is left of it; nodes take jobs again."""
-        self.run("scancel", "-u", "root,nobody,daemon", check=False)
-        self.run("scancel", "-f", "-s", "KILL", "-u", "root,nobody,daemon", check=False)
-        _wait(lambda: not self.run("squeue", "-h", "-a").strip(), "the end of all jobs")
+        """Cancel everything, and wait until nothing is left of it."""
+
+        def is_clear() -> bool:
+            left = self.run("squeue", "-h", "-a", "-o", "%A").split()
+            if left:
+                self.run("scancel", *left, check=False)
+                self.run("scancel", "-f", "-s", "KILL", *left, check=False)
+            return not left
+
+        _wait(is_clear, "the end of all jobs")
 
 
 @contextmanager

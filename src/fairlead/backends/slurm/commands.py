@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 from fairlead.backends.slurm.settings import SlurmSettings
@@ -48,7 +49,7 @@ class SlurmAway(SlurmError):
 class Slurm:
     def __init__(self, settings: SlurmSettings) -> None:
         self.settings = settings
-        self.calls = 0  #: how many commands were run
+        self.calls: Counter[str] = Counter()  #: how many commands were run, by program
         self._allowed = float(settings.calls_at_once)
         self._counted_s = time.monotonic()
         self._turn = asyncio.Lock()
@@ -83,7 +84,7 @@ class Slurm:
     async def _run(self, words: Sequence[str], stdin: str | None) -> tuple[int, str, str]:
         await self._wait_for_turn()
         async with self._room:
-            self.calls += 1
+            self.calls[words[0]] += 1
             process = await self._start(words, stdin is not None)
             given = None if stdin is None else stdin.encode()
             try:
