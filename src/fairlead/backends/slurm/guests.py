@@ -239,6 +239,8 @@ class Guests:
 
     def _has_ended(self, run: Run, row: Row) -> Report | None:
         at_s = row.time_s("end") or time.time()
+        if not run.told and row.time_s("start") and row["nodes"]:
+            run.notes["started_s"] = row.time_s("start")  # written down with its result
         if run.asked == runfiles.SUSPEND and run.notes.get("checkpoint") and row.state != "CANCELLED":
             run.tries += 1
             if run.tries <= _TRIES:

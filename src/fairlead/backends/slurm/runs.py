@@ -253,6 +253,8 @@ class Run:
 
     def unseen_start(self) -> Report | None:
         """That it started, where that was so short a time ago that nobody has said it before its end."""
+        if self.foreign and not self.told and "started_s" in self.notes:
+            return self.report(ReportKind.STARTED, time_s=self.notes["started_s"])
         if self.told or self.phase in ("", FAILED) or not any(part.get("began_s") for part in self.parts.values()):
             return None
         resumed = any(part.get("continues") is not None for part in self.parts.values())
