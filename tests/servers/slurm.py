@@ -54,9 +54,9 @@ SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=2000
 GresTypes=gpu
 TopologyPlugin=topology/tree
-SlurmctldTimeout=30
+SlurmctldTimeout=10
 SlurmdTimeout={slurmd_timeout}
-MessageTimeout=30
+MessageTimeout=5
 KillWait=3
 MinJobAge={min_job_age}
 ReturnToService=2
@@ -155,6 +155,9 @@ class SlurmCluster:
         _wait(lambda: "UP" in self.run("scontrol", "ping", check=False), "slurmctld")
 
     def kill_slurmctld(self) -> None:
+        """As a crash would, but a moment after it has saved what happened: what it has not saved it forgets, and gives the numbers
+        of jobs again that it had given."""
+        time.sleep(3.0)
         self._kill("slurmctld")
 
     def start_slurmd(self, node: str) -> None:

@@ -64,6 +64,7 @@ class Chores:
             (self._cancel, self._tell_cancel),
         ):
             while taken := self._take(where):
+                log.debug("%s %s", tell.__name__, taken)
                 try:
                     await tell(taken)
                 except SlurmAway:

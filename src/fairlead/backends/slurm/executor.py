@@ -356,6 +356,8 @@ class SlurmExecutor:
         if run.is_over:
             return
         row = self.rows.get(run.slurm_id)
+        if row is not None and not run.foreign and row["comment"] != self._name_of(run):
+            row = None  # a controller that was killed may give a number twice
         is_fresh = bool(run.slurm_id) and self.rows_s > run.known_s
         if run.foreign:
             report = self.guests.judge(run, row, self._down) if is_fresh else None
@@ -378,6 +380,9 @@ class SlurmExecutor:
                 before = self.runs.get((run.job, run.run - 1))
                 if before is not None and not before.is_over:
                     before.keep(before.report(ReportKind.SUSPENDED, method=Suspension.STOP, message="it went on"))
+
+    def _name_of(self, run: Run) -> str:
+        return plan.identity(self.instance, run.job, run.run)
 
     def _conclude(self, run: Run, report: Report) -> None:
         started = run.unseen_start()

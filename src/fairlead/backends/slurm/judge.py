@@ -28,7 +28,8 @@ def by_agents(run: Run) -> Report | None:
     phase = run.phase
     if phase in (ENDED, FAILED, SUSPENDED) and not run.unfinished():
         if run.was_fenced:
-            return run.report(ReportKind.LOST, message=run.worst().get("message", "it was fenced off"))
+            fenced = next(part for part in run.parts.values() if part.get("why") == runfiles.FENCE)
+            return run.report(ReportKind.LOST, message=fenced.get("message", ""))
         if run.was_ended_from_outside and not run.asked:
             return None  # Slurm knows by whom
     if not phase and any(part.get("phase") == FAILED for part in run.parts.values()) and not run.asked:
