@@ -71,7 +71,7 @@ class SlurmExecutor:
         self._polled = asyncio.Condition()
         self._down: dict[str, str] = {}
         self._submitting: set[_Key] = set()
-        self.chores = Chores(slurm, lambda: self._loop.call_soon_threadsafe(self._todo.set))
+        self.chores = Chores(slurm, self._have_it_done)
         self.guests = Guests(lock.path, site, self.chores, self._emit)
         self.pilots = Pilots(lock.path, site, settings, slurm, self._library, self.instance)
 
@@ -394,6 +394,9 @@ class SlurmExecutor:
         elif self.settings.mode == PILOT:
             self.pilots.concluded(run)
         self._tell(run, report)
+
+    def _have_it_done(self) -> None:
+        self._loop.call_soon_threadsafe(self._todo.set)
 
     def _tell(self, run: Run, report: Report) -> None:
         if not run.is_silent:

@@ -79,13 +79,12 @@ class Guests:
         if news or gone:
             self._save()
         for name in gone:
-            if name in self._announced:
-                self._announced.discard(name)
+            self._announced.discard(name)
             self._emit(Report(ReportKind.WITHDRAWN, time.time(), foreign=name, message="it was cancelled in Slurm"))
         for name, entry in list(self._table.items()):
-            row = rows.get(entry["id"])
-            if name not in self._announced and entry["state"] != DECLINED and row is not None:
-                self._announce(name, row)
+            there = rows.get(entry["id"])
+            if name not in self._announced and entry["state"] != DECLINED and there is not None:
+                self._announce(name, there)
         self._send_back(rows)
 
     def _is_new(self, row: Row) -> bool:

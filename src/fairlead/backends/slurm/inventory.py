@@ -176,7 +176,7 @@ def _paths(text: str) -> dict[str, tuple[str, ...]]:
     for row in rows:
         if not row.get("Switches") or row["Switches"] == "(null)":
             leaves[row["SwitchName"]] = parse.hosts(row.get("Nodes", ""))
-    paths = {}
+    paths: dict[str, tuple[str, ...]] = {}
     for leaf, names in leaves.items():
         path = [leaf]
         while path[0] in above and len(path) < 20:

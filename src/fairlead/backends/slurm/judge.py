@@ -29,7 +29,7 @@ def by_agents(run: Run) -> Report | None:
     if phase in (ENDED, FAILED, SUSPENDED) and not run.unfinished():
         if run.was_fenced:
             fenced = next(part for part in run.parts.values() if part.get("why") == runfiles.FENCE)
-            return run.report(ReportKind.LOST, message=fenced.get("message", ""))
+            return run.report(ReportKind.LOST, message=run.notes.get("fenced") or fenced.get("message", ""))
         if run.was_ended_from_outside and not run.asked:
             return None  # Slurm knows by whom
     if not phase and any(part.get("phase") == FAILED for part in run.parts.values()) and not run.asked:
@@ -55,19 +55,25 @@ def by_slurm(run: Run, row: Row | None, rows_s: float, down: bool, lease_s: floa
     if now_s - run.gone_s < SETTLE_S:
         return None
     if run.unfinished() and run.has_begun():
-        fence(run, now_s)
+        fence(run, now_s, _why_lost(row))
         assert run.fenced_s is not None
         if _is_doubtful(row, down) and now_s - run.fenced_s < lease_s + MARGIN_S:
             return None
     return _verdict(run, row)
 
 
-def fence(run: Run, now_s: float) -> None:
+def fence(run: Run, now_s: float, why: str) -> None:
     """From now on its agents kill it as soon as they look, and can't go on for longer than their lease without looking."""
     if run.fenced_s is None:
-        run.note(fenced=True)
+        run.note(fenced=why)
         run.write_ask(runfiles.FENCE)
         run.fenced_s = now_s
+
+
+def _why_lost(row: Row | None) -> str:
+    if row is None:
+        return "Slurm knows nothing of it any more"
+    return f"its node failed ({row.state.lower()} in Slurm)"
 
 
 def _is_doubtful(row: Row | None, down: bool) -> bool:
@@ -98,10 +104,8 @@ def _verdict(run: Run, row: Row | None) -> Report:
         if run.asked == runfiles.SUSPEND:
             return run.report(ReportKind.SUSPENDED, time_s=at_s, method=Suspension.REQUEUE, message="Slurm ended it")
         return run.report(ReportKind.ENDED, time_s=at_s, signal=signal.SIGKILL, message="Slurm ended it")
-    if row is None:
-        return run.report(ReportKind.LOST, time_s=at_s, message="Slurm knows nothing of it any more")
-    if row.state in NODE_LOST:
-        return run.report(ReportKind.LOST, time_s=at_s, message=f"its node failed ({row.state.lower()} in Slurm)")
+    if row is None or row.state in NODE_LOST:
+        return run.report(ReportKind.LOST, time_s=at_s, message=_why_lost(row))
     if row.state == "PREEMPTED":
         return run.report(ReportKind.SUSPENDED, time_s=at_s, method=Suspension.REQUEUE, message="preempted in Slurm")
     code, signum = row.ending

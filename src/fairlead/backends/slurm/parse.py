@@ -104,7 +104,7 @@ def tres(text: str) -> dict[str, str]:
 
 
 def memory_mib(text: str) -> int | None:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGTP]?)[cn]?", (text or "").strip().upper().rstrip("B"))
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGTP]?)[CN]?", (text or "").strip().upper().rstrip("B"))
     if not found:
         return None
     scale = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}[found[2]]

@@ -96,14 +96,14 @@ class Pilots:
         run.gone_s = run.gone_s or now_s
         if now_s - run.gone_s < judge.SETTLE_S:
             return None
+        what = f"fairlead's allocation of {', '.join(gone)} is gone"
         if run.has_begun() and run.unfinished():
-            judge.fence(run, now_s)
+            judge.fence(run, now_s, what)
             assert run.fenced_s is not None
             if now_s - run.fenced_s < self._settings.lease_s + judge.MARGIN_S:
                 return None
         if run.asked == runfiles.SUSPEND:
             return run.report(ReportKind.SUSPENDED, time_s=time.time(), method=Suspension.REQUEUE)
-        what = f"fairlead's allocation of {', '.join(gone)} is gone"
         return run.report(ReportKind.LOST, time_s=time.time(), message=what)
 
     # -- allocations ---------------------------------------------------------------------------------------------------
