@@ -60,7 +60,7 @@ MessageTimeout=5
 KillWait=3
 MinJobAge={min_job_age}
 ReturnToService=2
-SchedulerParameters=bf_interval=2
+SchedulerParameters=batch_sched_delay=0,bf_interval=2
 MaxJobCount=20000
 MaxArraySize=2001
 {nodes}

@@ -32,10 +32,10 @@ from fairlead.backends.slurm.inventory import Site, survey
 from fairlead.backends.slurm.pilots import Pilots
 from fairlead.backends.slurm.rows import Row, all_jobs, node_states
 from fairlead.backends.slurm.runs import Run
-from fairlead.backends.slurm.settings import PILOT, SlurmSettings
+from fairlead.backends.slurm.settings import PILOT, SlurmSettings, capabilities
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
-from fairlead.runtime.protocols import Capabilities, Found, Order, Report, ReportKind, Suspension
+from fairlead.runtime.protocols import Arrival, Found, Order, Report, ReportKind, Suspension
 
 log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -53,7 +53,7 @@ class SlurmExecutor:
 
     def __init__(self, settings: SlurmSettings, slurm: Slurm, site: Site, lock: RunDir) -> None:
         self.settings, self.slurm, self.site = settings, slurm, site
-        self.capabilities = capabilities(settings)
+        self.capabilities = capabilities(settings.mode)
         self.runs: dict[_Key, Run] = {}
         self.rows: Mapping[str, Row] = {}
         self.rows_s = -1.0  #: when they were asked for, by the clock that never falls back
@@ -132,7 +132,7 @@ class SlurmExecutor:
         if (order.job, order.run) in self.runs:
             return None
         try:
-            user = unix_user(order.user)
+            user = None if order.foreign else unix_user(order.user)
             owner = (user["uid"], user["gid"]) if user else None
             doc = plan.plan(order, self.site, self.settings)
             if not order.foreign:
@@ -190,6 +190,11 @@ class SlurmExecutor:
                 known.remove()
 
         await self._at_desk(drop)
+
+    async def arrivals(self) -> Sequence[Arrival] | None:
+        if self.is_away:
+            return None
+        return await self._at_desk(lambda: self.guests.waiting(self.rows))
 
     async def decline(self, foreign: str, why: str, *, cancel: bool) -> None:
         await self._at_desk(lambda: self.guests.decline(foreign, why, cancel))
@@ -420,14 +425,6 @@ class SlurmExecutor:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             log.error("something that should go on has ended", exc_info=error)
-
-
-def capabilities(settings: SlurmSettings) -> Capabilities:
-    """A Slurm job gives its GPUs back by ending; it comes back on whichever nodes, with whichever GPUs of them. Runs that share a
-    pilot's allocation are stopped where they are, and their memory stays taken."""
-    if settings.mode == PILOT:
-        return Capabilities(suspend=True, frees_memory=False, migrate=False, share=True, choose_gpus=True)
-    return Capabilities(suspend=True, frees_memory=True, migrate=True, share=False, choose_gpus=False)
 
 
 def _instance(path: str) -> str:

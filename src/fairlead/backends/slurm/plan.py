@@ -47,7 +47,7 @@ def plan(order: Order, site: Site, settings: SlurmSettings) -> Doc:
             raise Refused(f"node {place.node!r} has {count} GPUs; it was to use {list(place.gpus)}")
     if len({place.node for place in order.places}) < len(order.places):
         raise Refused("it was to have two places on one node")
-    user = unix_user(order.user)
+    user = None if order.foreign else unix_user(order.user)
     is_pilot = settings.mode == PILOT
     passed_on = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     return {

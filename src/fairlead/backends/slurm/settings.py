@@ -6,10 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead.model.errors import InputError
+from fairlead.runtime.protocols import Capabilities
 
 JOBS, PILOT = "jobs", "pilot"
 #: the partition in which released jobs run is called like the one that people submit to, and this
 RUNS = "-fairlead"
+
+
+def capabilities(mode: str) -> Capabilities:
+    """A Slurm job gives its GPUs back by ending; it comes back on whichever nodes, with whichever GPUs of them. Runs that share a
+    pilot's allocation are stopped where they are, and their memory stays taken."""
+    if mode == PILOT:
+        return Capabilities(suspend=True, frees_memory=False, migrate=False, share=True, choose_gpus=True)
+    return Capabilities(suspend=True, frees_memory=True, migrate=True, share=False, choose_gpus=False)
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from fairlead.backends.slurm import parse
 from fairlead.backends.slurm.arrivals import arrival, foreign_name, gpus
 from fairlead.backends.slurm.commands import Slurm
-from fairlead.backends.slurm.executor import capabilities
 from fairlead.backends.slurm.inventory import Site, survey
 from fairlead.backends.slurm.rows import ACTIVE, Row, all_jobs, node_states
-from fairlead.backends.slurm.settings import SlurmSettings
+from fairlead.backends.slurm.settings import SlurmSettings, capabilities
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
 from fairlead.runtime.protocols import Arrival, Capabilities, Phase, Scene, Sighting
@@ -38,7 +37,7 @@ class SlurmWatcher:
 
     @property
     def capabilities(self) -> Capabilities:
-        return capabilities(self._settings)
+        return capabilities(self._settings.mode)
 
     async def inventory(self) -> ClusterSpec:
         return self.site.spec
