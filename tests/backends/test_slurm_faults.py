@@ -238,7 +238,8 @@ def test_a_users_job_on_a_lost_node_stays_there_until_the_node_is_back(
                 assert is_running(pid)  # nobody could tell its node
             finally:
                 come_back(slurm_cluster, "node7")
-            await bench.wait(ReportKind.LOST, "guest")
+            lost = await bench.wait(ReportKind.LOST, "guest")
+            assert "is back" in lost.message
             assert not is_running(pid)
             await bench.executor.start(Order("guest", 2, (), [Place("node2", (0,))], foreign=foreign, resumes=True))
             await bench.wait(ReportKind.STARTED, "guest", 2)

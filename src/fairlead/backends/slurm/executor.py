@@ -19,6 +19,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TypeVar
 
 from fairlead.backends.local.rundir import RunDir, dir_name
@@ -93,7 +94,10 @@ class SlurmExecutor:
             raise InputError("another scheduler uses this state directory", value=top, accepts="a directory of its own")
         try:
             slurm = Slurm(settings)
-            executor = cls(settings, slurm, await survey(slurm, settings.partition), lock)
+            site = await survey(slurm, settings.partition)
+            if settings.mode == PILOT:  # where all nodes are ours, Slurm could not run anything else there
+                site = replace(site, adopts=False)
+            executor = cls(settings, slurm, site, lock)
             await executor._adopt()
         except BaseException:
             lock.release()
@@ -370,7 +374,8 @@ class SlurmExecutor:
             run.read()
             report = judge.by_agents(run)
             if (report is None or not judge.is_end(report)) and is_fresh and self.settings.mode == PILOT:
-                report = self.pilots.judge(run, self.rows, self._down) or report
+                before = self.runs.get((run.job, run.notes.get("continues", 0)))
+                report = self.pilots.judge(run, before, self.rows) or report
             elif (report is None or not judge.is_end(report)) and is_fresh:
                 down = any(self._down.get(node) for node in run.nodes)
                 report = judge.by_slurm(run, row, self.rows_s, down, self.settings.lease_s, self.chores) or report

@@ -30,6 +30,8 @@ from fairlead.runtime.protocols import Arrival, Report, ReportKind, Suspension
 WAITING, ORDERED, DECLINED = "waiting", "ordered", "declined"
 _TABLE = "arrivals.json"
 _TRIES = 4
+#: what an administrator says in a down node's reason: nothing runs there any more, it was reset or switched off
+FENCED = "fenced"
 #: how long a node must have been back before what ran there is surely gone
 BACK_S = 5.0
 
@@ -221,15 +223,17 @@ class Guests:
     def _after_failure(self, run: Run, down: Mapping[str, str]) -> Report | None:
         """Slurm has it in its queue again, and nobody here asked for that: a node failed, or somebody has requeued it."""
         now_s = time.monotonic()
-        if any(down.get(node) for node in run.nodes):
-            self._back_s[run.key] = now_s
+        reasons = [down.get(node, "") for node in run.nodes]
+        if any(reasons) and not run.notes.get("node_lost"):
             run.note(node_lost=True)
+        if any(why and FENCED not in why for why in reasons):
+            self._back_s[run.key] = now_s
             return None
-        if now_s - self._back_s.get(run.key, now_s if run.notes.get("node_lost") else 0.0) < BACK_S:
-            self._back_s.setdefault(run.key, now_s)
+        if now_s - self._back_s.setdefault(run.key, now_s) < BACK_S:
             return None
         if run.notes.get("node_lost"):
-            return run.report(ReportKind.LOST, time_s=time.time(), message="its node failed, and is back")
+            what = "its node failed, and was fenced" if any(reasons) else "its node failed, and is back"
+            return run.report(ReportKind.LOST, time_s=time.time(), message=what)
         return run.report(
             ReportKind.SUSPENDED, time_s=time.time(), method=Suspension.REQUEUE, message="it was requeued in Slurm"
         )

@@ -82,8 +82,11 @@ class Pilots:
                 with contextlib.suppress(OSError):
                     os.unlink(os.path.join(self.folder(node), part, os.path.basename(run.path)))
 
-    def judge(self, run: Run, rows: Mapping[str, Row], down: Mapping[str, str]) -> Report | None:
-        """Lost, where the pilot of one of its nodes is gone."""
+    def judge(self, run: Run, before: Run | None, rows: Mapping[str, Row]) -> Report | None:
+        """Lost, where the pilot of one of its nodes is gone. `before`: the run whose processes it is to go on with."""
+        if "continues" in run.notes and not run.has_begun() and (before is None or before.is_over):
+            what = f"run {run.notes['continues']} ended before it could go on"
+            return run.report(ReportKind.FAILED_TO_START, time_s=time.time(), message=what)
         ids = run.notes.get("pilots", {})
         gone = []
         for node, number in ids.items():
