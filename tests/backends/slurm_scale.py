@@ -145,7 +145,9 @@ class Shown(dict[str, object]):
 async def measure(cluster: SlurmCluster, jobs: int) -> dict[str, object]:
     folder = Path(tempfile.mkdtemp(prefix="fairlead-slurm-scale-"))
     folder.chmod(0o777)
-    found: dict[str, object] = Shown({"nodes": len(cluster.nodes), "gpus": len(cluster.nodes) * cluster.gpus, "jobs": jobs})
+    found: dict[str, object] = Shown(
+        {"nodes": len(cluster.nodes), "gpus": len(cluster.nodes) * cluster.gpus, "jobs": jobs}
+    )
     async with slurm(folder, poll_s=2.0, calls_per_s=5.0) as bench:
         await asyncio.sleep(3)  # for nodes that have just come up
         found["one run at a time, nothing queued"] = await latencies(bench)

@@ -138,7 +138,7 @@ class LocalExecutor:
         old, new = last.dir.order()["gpus"], plan["gpus"]
         same_shape = sorted(len(names) for _, names in old) == sorted(len(names) for _, names in new)
         if not same_shape:
-            raise layout.Refused("its processes were started for another number of GPUs, and must be started again")
+            raise Refused("its processes were started for another number of GPUs, and must be started again")
         if self.machine.is_virtual or old == new:
             return {}
         pairs = [

@@ -139,6 +139,9 @@ class SlurmExecutor:
             user = None if order.foreign else unix_user(order.user)
             owner = (user["uid"], user["gid"]) if user else None
             doc = plan.plan(order, self.site, self.settings)
+            before = self.runs.get((order.job, order.run - 1)) if self.settings.mode == PILOT else None
+            if before is not None and not before.is_over:
+                _check_that_it_can_follow(order, before, doc)
             if not order.foreign:
                 doc["log"] = self._log(order)
                 make_log(doc["log"], owner)
@@ -155,8 +158,7 @@ class SlurmExecutor:
         if order.foreign:
             self.guests.order(run)
         elif self.settings.mode == PILOT:
-            before = self.runs.get((run.job, run.run - 1))
-            self.pilots.order(run, before if order.resumes else None)
+            self.pilots.order(run, before)
         return run
 
     def _log(self, order: Order) -> str:
@@ -430,6 +432,15 @@ class SlurmExecutor:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             log.error("something that should go on has ended", exc_info=error)
+
+
+def _check_that_it_can_follow(order: Order, before: Run, doc: runfiles.Doc) -> None:
+    """A run whose processes are still there: only they can go on, where they are."""
+    where, there = ([(part["node"], part["gpus"]) for part in one["parts"]] for one in (doc, before.order))
+    if not order.resumes or before.phase != runfiles.SUSPENDED:
+        raise Refused(f"run {before.run} of it has not left yet; it must before run {order.run} begins")
+    if where != there:
+        raise Refused(f"it was stopped on {there} and can't go on on {where}; it can be stopped and started again")
 
 
 def _instance(path: str) -> str:

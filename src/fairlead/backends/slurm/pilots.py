@@ -48,7 +48,7 @@ class Pilots:
         """Into the inboxes of its nodes; or on with the processes that its last run has left there."""
         run.note(pilots={node: self.ids.get(node, "") for node in run.nodes}, slurm_id=self.ids.get(run.nodes[0], "-"))
         run.known_s = time.monotonic()
-        if before is not None and not before.is_over and before.phase == runfiles.SUSPENDED:
+        if before is not None and not before.is_over:
             run.note(continues=before.run)
             before.write_ask(f"{runfiles.CONTINUE} {os.path.basename(run.path)}")
             return
