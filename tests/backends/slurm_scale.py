@@ -13,6 +13,7 @@ import statistics
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -152,8 +153,9 @@ async def measure(cluster: SlurmCluster, jobs: int) -> dict[str, object]:
         await asyncio.sleep(3)  # for nodes that have just come up
         found["one run at a time, nothing queued"] = await latencies(bench)
         found["users' jobs, nothing queued"] = await guests(bench, cluster)
-        for at in range(0, jobs, 1000):  # as one array for each thousand: submitting is not what is measured
-            cluster.sbatch("sleep 5", "--gpus=1", f"--array=0-{min(1000, jobs - at) - 1}")
+        with ThreadPoolExecutor(8) as pool:  # each a job of its own: an array would be one row until its tasks start
+            waiting = [asyncio.wrap_future(pool.submit(cluster.sbatch, "sleep 5", "--gpus=1")) for _ in range(jobs)]
+            await asyncio.gather(*waiting)
         await asyncio.sleep(5)
         drain(bench)
         found["with the queue"] = await refreshes(bench)

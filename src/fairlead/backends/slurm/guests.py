@@ -34,6 +34,8 @@ _TRIES = 4
 FENCED = "fenced"
 #: how long a node must have been back before what ran there is surely gone
 BACK_S = 5.0
+#: after so long Slurm is asked again to cancel a job that it should have cancelled
+AGAIN_S = 5.0
 
 
 class Guests:
@@ -239,8 +241,11 @@ class Guests:
         )
 
     def _runs(self, run: Run, row: Row) -> Report | None:
+        since_s = time.monotonic() - run.asked_s
+        if run.asked == runfiles.STOP and since_s > AGAIN_S:
+            self._chores.cancel(run.slurm_id)
         if run.asked == runfiles.SUSPEND:
-            late = time.monotonic() - run.asked_s > float(run.order["grace_s"])
+            late = since_s > float(run.order["grace_s"])
             if not run.notes.get("checkpoint"):
                 self.ask(run, row)  # it had not begun when it was asked
             elif late and not run.notes.get("forced"):
