@@ -99,6 +99,9 @@ class SlurmExecutor:
                 site = replace(site, adopts=False)
             executor = cls(settings, slurm, site, lock)
             await executor._adopt()
+        except SlurmError as error:
+            lock.release()
+            raise InputError(f"Slurm can't be asked: {error}", accepts="a Slurm that answers") from None
         except BaseException:
             lock.release()
             raise
@@ -224,7 +227,7 @@ class SlurmExecutor:
                     await self._at_desk(lambda: self._conclude(run, run.called_off()))
                     return
                 try:
-                    said = await self.slurm.call(*run.notes["words"], stdin=run.notes["script"])
+                    said = await self.slurm.call(*run.notes["words"], stdin=run.notes["script"], patient=True)
                 except SlurmAway as error:
                     log.warning("a job could not be submitted: %s", error)
                     self._submitting.discard(run.key)

@@ -138,7 +138,7 @@ class Pilots:
             if node not in have and node not in down and not recently:
                 self._asked_s[node] = time.monotonic()
                 try:
-                    await self._slurm.call(*self._words(node), stdin=self._script(node))
+                    await self._slurm.call(*self._words(node), stdin=self._script(node), patient=True)
                 except SlurmError as error:
                     log.warning("node %s can't be allocated: %s", node, error)
 
