@@ -7,13 +7,13 @@ at a time on it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import statistics
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -23,7 +23,7 @@ from fairlead.backends.slurm.rows import all_jobs, node_states
 from fairlead.runtime.protocols import Order, Place, ReportKind, Suspension
 from servers.slurm import SlurmCluster, started
 
-RUNS = 10
+RUNS = 6
 
 
 def spread(values: list[float]) -> dict[str, float]:
@@ -53,10 +53,13 @@ async def calls(bench: SlurmBench, seconds: float = 20.0) -> dict[str, float]:
     return {name: round(number / seconds, 2) for name, number in counted.items()}
 
 
-async def drain(bench: SlurmBench, seen_s: float) -> None:
+def drain(bench: SlurmBench) -> None:
     """Take what has been reported."""
-    with contextlib.suppress(TimeoutError):
-        await bench.until(lambda _: False, seen_s)
+    queue = bench.executor._reports
+    while not queue.empty():
+        report = queue.get_nowait()
+        assert report is not None
+        bench.seen.append(report)
 
 
 async def latencies(bench: SlurmBench) -> dict[str, object]:
@@ -132,17 +135,29 @@ async def pilots(folder: Path) -> dict[str, object]:
     return {name: spread(values) for name, values in found.items()}
 
 
+class Shown(dict[str, object]):
+    """Says what it learns, since all of it takes minutes."""
+
+    def __setitem__(self, key: str, value: object) -> None:
+        super().__setitem__(key, value)
+        print(f"{key}: {value}", file=sys.stderr, flush=True)
+
+
 async def measure(cluster: SlurmCluster, jobs: int) -> dict[str, object]:
     folder = Path(tempfile.mkdtemp(prefix="fairlead-slurm-scale-"))
     folder.chmod(0o777)
-    found: dict[str, object] = {"nodes": len(cluster.nodes), "gpus": len(cluster.nodes) * cluster.gpus, "jobs": jobs}
+    found: dict[str, object] = Shown(
+        {"nodes": len(cluster.nodes), "gpus": len(cluster.nodes) * cluster.gpus, "jobs": jobs}
+    )
     async with slurm(folder, poll_s=2.0, calls_per_s=5.0) as bench:
+        await asyncio.sleep(3)  # for nodes that have just come up
         found["one run at a time, nothing queued"] = await latencies(bench)
         found["users' jobs, nothing queued"] = await guests(bench, cluster)
-        for at in range(0, jobs, 1000):  # as one array for each thousand: submitting is not what is measured
-            cluster.sbatch("sleep 5", "--gpus=1", f"--array=0-{min(1000, jobs - at) - 1}")
+        with ThreadPoolExecutor(8) as pool:  # each a job of its own: an array would be one row until its tasks start
+            waiting = [asyncio.wrap_future(pool.submit(cluster.sbatch, "sleep 5", "--gpus=1")) for _ in range(jobs)]
+            await asyncio.gather(*waiting)
         await asyncio.sleep(5)
-        await drain(bench, 2.0)
+        drain(bench)
         found["with the queue"] = await refreshes(bench)
         found["calls a second, idle"] = await calls(bench)
         arrived = [report for report in bench.seen if report.arrival is not None]
@@ -151,7 +166,7 @@ async def measure(cluster: SlurmCluster, jobs: int) -> dict[str, object]:
             place = Place(cluster.nodes[i % len(cluster.nodes)], (i // len(cluster.nodes),))
             await bench.executor.start(Order(f"queued-{i}", 1, (), [place], foreign=report.foreign))
         found["calls a second, 64 released and run"] = await calls(bench)
-        await drain(bench, 2.0)
+        drain(bench)
         ends = [r.time_s - began_s for r in bench.seen if r.kind == ReportKind.ENDED and r.job.startswith("queued")]
         found["64 released: last of them ended after"] = spread(ends) if ends else "none ended"
     cluster.clear()

@@ -88,6 +88,22 @@ def test_a_node_that_can_not_reach_our_files_ends_its_run_by_itself(shared: Path
     asyncio.run(check())
 
 
+def test_what_a_user_writes_in_the_agents_place_harms_nobody_else(shared: Path) -> None:
+    async def check() -> None:
+        async with slurm(shared) as bench:
+            out = shared / "state" / "slurm" / "runs" / "job@1" / "out"
+            lies = (
+                f"""cd {out}; rm -f part-0.json; ln -s /etc/shadow part-0.json; sleep 1; rm part-0.json; mkfifo part-0.json; sleep 1;"""
+                """rm part-0.json; echo '{"phase": "suspended", "method": [1], "time_s": "x", "exit_code": {}}' > part-0.json; sleep 1;"""
+                """rm part-0.json; echo '[' > part-0.json; sleep 1; exit 4"""
+            )
+            await bench.start("/bin/bash", "-c", lies, user="nobody")
+            await bench.until(lambda report: report.job == "job" and report.kind != ReportKind.STARTED)
+            assert (await bench.run("true", job="other")).exit_code == 0
+
+    asyncio.run(check())
+
+
 def test_without_slurmctld_runs_go_on_and_orders_wait(shared: Path, slurm_cluster: SlurmCluster) -> None:
     async def check() -> None:
         async with slurm(shared) as bench:
@@ -238,7 +254,8 @@ def test_a_users_job_on_a_lost_node_stays_there_until_the_node_is_back(
                 assert is_running(pid)  # nobody could tell its node
             finally:
                 come_back(slurm_cluster, "node7")
-            await bench.wait(ReportKind.LOST, "guest")
+            lost = await bench.wait(ReportKind.LOST, "guest")
+            assert "is back" in lost.message
             assert not is_running(pid)
             await bench.executor.start(Order("guest", 2, (), [Place("node2", (0,))], foreign=foreign, resumes=True))
             await bench.wait(ReportKind.STARTED, "guest", 2)

@@ -38,6 +38,9 @@ def test_runs_take_turns_on_the_same_gpus(shared: Path, slurm_cluster: SlurmClus
             assert other.exit_code == 0
             await until(lambda: bench.log("second").strip() == "5,6")
             before = file.stat().st_size
+            await bench.start(*counts, job="first", run=2, places=[Place("node2", (1, 2))], resumes=True)
+            refused = await bench.wait(ReportKind.FAILED_TO_START, "first", 2)
+            assert "can't go on" in refused.message
             await bench.start(*counts, job="first", run=2, places=place, resumes=True)
             resumed = await bench.wait(ReportKind.RESUMED, "first", 2)
             assert resumed.method == Suspension.STOP

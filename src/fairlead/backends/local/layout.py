@@ -8,14 +8,14 @@ import re
 from fairlead.backends.local.inventory import Machine
 from fairlead.backends.local.rundir import Doc
 from fairlead.backends.local.settings import LocalSettings
-from fairlead.backends.orders import check_places, check_texts, environment, ranks_of, signal_number, unix_user
+from fairlead.backends.orders import Refused, check_texts, environment, rank_variables, signal_number, unix_user
+from fairlead.model.suggest import unknown
 from fairlead.runtime.protocols import Order, Place, Suspension
 
 
 def plan(order: Order, machine: Machine, settings: LocalSettings) -> Doc:
     """What goes into order.json. Raises Refused."""
-    check_texts(order)
-    check_places(order, {node: len(own) for node, own in machine.gpus.items()})
+    _check(order, machine)
     user = unix_user(order.user)
     token = os.urandom(12).hex()
     return {
@@ -52,6 +52,16 @@ def methods(order: Order, machine: Machine, settings: LocalSettings) -> list[str
     return [str(way) for way in order.suspend if way in ways]
 
 
+def _check(order: Order, machine: Machine) -> None:
+    check_texts(order)
+    for place in order.places:
+        if place.node not in machine.gpus:
+            raise Refused(str(unknown("node", place.node, machine.gpus)))
+        count = len(machine.gpus[place.node])
+        if any(not 0 <= gpu < count for gpu in place.gpus):
+            raise Refused(f"node {place.node!r} has {count} GPUs; it was to use {list(place.gpus)}")
+
+
 def _passed_on(settings: LocalSettings) -> dict[str, str]:
     return {name: os.environ[name] for name in settings.pass_env if name in os.environ}
 
@@ -67,14 +77,15 @@ def _log(order: Order, settings: LocalSettings) -> str:
 
 
 def _ranks(order: Order, machine: Machine, settings: LocalSettings) -> list[Doc]:
-    return [
-        {
-            "node": rank.place.node,
-            "env": _gpu_environment(order, rank.place, machine, settings) | rank.env | {"MASTER_ADDR": "127.0.0.1"},
-            "memory_mib": rank.memory_mib,
-        }
-        for rank in ranks_of(order)
-    ]
+    gpus_of_all = sum(len(place.gpus) for place in order.places)
+    ranks: list[Doc] = []
+    for place, own in zip(order.places, rank_variables(order, "127.0.0.1"), strict=True):
+        share = len(place.gpus) / gpus_of_all if gpus_of_all else 1 / len(order.places)
+        memory_mib = None if order.memory_mib is None else max(1, int(order.memory_mib * share / len(own)))
+        for variables in own:
+            env = _gpu_environment(order, place, machine, settings) | variables
+            ranks.append({"node": place.node, "env": env, "memory_mib": memory_mib})
+    return ranks
 
 
 def _gpu_environment(order: Order, place: Place, machine: Machine, settings: LocalSettings) -> dict[str, str]:

@@ -58,8 +58,12 @@ class Slurm:
         self._env |= {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
         self._env.setdefault("PATH", os.defpath)
 
-    async def call(self, *words: str, stdin: str | None = None) -> str:
-        """What it printed. Raises SlurmError."""
+    async def call(self, *words: str, stdin: str | None = None, patient: bool = False) -> str:
+        """What it printed. Raises SlurmError. `patient`: one of many, which waits its turn; others count, but don't wait."""
+        if patient:
+            await self._wait_for_turn()
+        else:
+            self._count()
         code, out, said = await self._run(words, stdin)
         if code:
             raise SlurmError(said or f"{words[0]} ended with {code}")
@@ -67,22 +71,24 @@ class Slurm:
 
     async def each(self, commands: Sequence[str]) -> str:
         """Several commands of scontrol in one call; what was said about those that went wrong."""
+        self._count()
         return (await self._run(("scontrol",), "".join(f"{command}\n" for command in (*commands, "quit"))))[2]
 
     async def _wait_for_turn(self) -> None:
         async with self._turn:
-            while True:
-                now_s = time.monotonic()
-                rate = self.settings.calls_per_s
-                self._allowed = min(self.settings.calls_at_once, self._allowed + (now_s - self._counted_s) * rate)
-                self._counted_s = now_s
-                if self._allowed >= 1:
-                    self._allowed -= 1
-                    return
-                await asyncio.sleep((1 - self._allowed) / rate)
+            while self._count(0) < 1:
+                await asyncio.sleep((1 - self._allowed) / self.settings.calls_per_s)
+            self._count()
+
+    def _count(self, calls: int = 1) -> float:
+        """How many more are allowed now."""
+        now_s = time.monotonic()
+        gained = (now_s - self._counted_s) * self.settings.calls_per_s
+        self._allowed = min(self.settings.calls_at_once, self._allowed + gained) - calls
+        self._counted_s = now_s
+        return self._allowed
 
     async def _run(self, words: Sequence[str], stdin: str | None) -> tuple[int, str, str]:
-        await self._wait_for_turn()
         async with self._room:
             self.calls[words[0]] += 1
             process = await self._start(words, stdin is not None)

@@ -19,6 +19,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TypeVar
 
 from fairlead.backends.local.rundir import RunDir, dir_name
@@ -35,7 +36,7 @@ from fairlead.backends.slurm.runs import Run
 from fairlead.backends.slurm.settings import PILOT, SlurmSettings, capabilities
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
-from fairlead.runtime.protocols import Found, Order, Report, ReportKind, Suspension
+from fairlead.runtime.protocols import Arrival, Found, Order, Report, ReportKind, Suspension
 
 log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -93,8 +94,14 @@ class SlurmExecutor:
             raise InputError("another scheduler uses this state directory", value=top, accepts="a directory of its own")
         try:
             slurm = Slurm(settings)
-            executor = cls(settings, slurm, await survey(slurm, settings.partition), lock)
+            site = await survey(slurm, settings.partition)
+            if settings.mode == PILOT:  # where all nodes are ours, Slurm could not run anything else there
+                site = replace(site, adopts=False)
+            executor = cls(settings, slurm, site, lock)
             await executor._adopt()
+        except SlurmError as error:
+            lock.release()
+            raise InputError(f"Slurm can't be asked: {error}", accepts="a Slurm that answers") from None
         except BaseException:
             lock.release()
             raise
@@ -135,6 +142,9 @@ class SlurmExecutor:
             user = None if order.foreign else unix_user(order.user)
             owner = (user["uid"], user["gid"]) if user else None
             doc = plan.plan(order, self.site, self.settings)
+            before = self.runs.get((order.job, order.run - 1)) if self.settings.mode == PILOT else None
+            if before is not None and not before.is_over:
+                _check_that_it_can_follow(order, before, doc)
             if not order.foreign:
                 doc["log"] = self._log(order)
                 make_log(doc["log"], owner)
@@ -151,8 +161,7 @@ class SlurmExecutor:
         if order.foreign:
             self.guests.order(run)
         elif self.settings.mode == PILOT:
-            before = self.runs.get((run.job, run.run - 1))
-            self.pilots.order(run, before if order.resumes else None)
+            self.pilots.order(run, before)
         return run
 
     def _log(self, order: Order) -> str:
@@ -191,6 +200,11 @@ class SlurmExecutor:
 
         await self._at_desk(drop)
 
+    async def arrivals(self) -> Sequence[Arrival] | None:
+        if self.is_away:
+            return None
+        return await self._at_desk(lambda: self.guests.waiting(self.rows))
+
     async def decline(self, foreign: str, why: str, *, cancel: bool) -> None:
         await self._at_desk(lambda: self.guests.decline(foreign, why, cancel))
 
@@ -213,7 +227,7 @@ class SlurmExecutor:
                     await self._at_desk(lambda: self._conclude(run, run.called_off()))
                     return
                 try:
-                    said = await self.slurm.call(*run.notes["words"], stdin=run.notes["script"])
+                    said = await self.slurm.call(*run.notes["words"], stdin=run.notes["script"], patient=True)
                 except SlurmAway as error:
                     log.warning("a job could not be submitted: %s", error)
                     self._submitting.discard(run.key)
@@ -365,7 +379,8 @@ class SlurmExecutor:
             run.read()
             report = judge.by_agents(run)
             if (report is None or not judge.is_end(report)) and is_fresh and self.settings.mode == PILOT:
-                report = self.pilots.judge(run, self.rows, self._down) or report
+                before = self.runs.get((run.job, run.notes.get("continues", 0)))
+                report = self.pilots.judge(run, before, self.rows) or report
             elif (report is None or not judge.is_end(report)) and is_fresh:
                 down = any(self._down.get(node) for node in run.nodes)
                 report = judge.by_slurm(run, row, self.rows_s, down, self.settings.lease_s, self.chores) or report
@@ -420,6 +435,15 @@ class SlurmExecutor:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             log.error("something that should go on has ended", exc_info=error)
+
+
+def _check_that_it_can_follow(order: Order, before: Run, doc: runfiles.Doc) -> None:
+    """A run whose processes are still there: only they can go on, where they are."""
+    where, there = ([(part["node"], part["gpus"]) for part in one["parts"]] for one in (doc, before.order))
+    if not order.resumes or before.phase != runfiles.SUSPENDED:
+        raise Refused(f"run {before.run} of it has not left yet; it must before run {order.run} begins")
+    if where != there:
+        raise Refused(f"it was stopped on {there} and can't go on on {where}; it can be stopped and started again")
 
 
 def _instance(path: str) -> str:

@@ -12,6 +12,7 @@ on them. So it can't run anywhere else while an unreachable node may still run i
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -24,13 +25,17 @@ from fairlead.backends.slurm.inventory import Site
 from fairlead.backends.slurm.rows import ACTIVE, NODE_LOST, Row
 from fairlead.backends.slurm.runs import Run
 from fairlead.model.errors import InputError
-from fairlead.runtime.protocols import Report, ReportKind, Suspension
+from fairlead.runtime.protocols import Arrival, Report, ReportKind, Suspension
 
 WAITING, ORDERED, DECLINED = "waiting", "ordered", "declined"
 _TABLE = "arrivals.json"
 _TRIES = 4
+#: what an administrator says in a down node's reason: nothing runs there any more, it was reset or switched off
+FENCED = "fenced"
 #: how long a node must have been back before what ran there is surely gone
 BACK_S = 5.0
+#: after so long Slurm is asked again to cancel a job that it should have cancelled
+AGAIN_S = 5.0
 
 
 class Guests:
@@ -114,6 +119,16 @@ class Guests:
             self.decline(foreign, str(error), False)
             return
         self._emit(Report(ReportKind.APPEARED, time.time(), foreign=foreign, arrival=found))
+
+    def waiting(self, rows: Mapping[str, Row]) -> list[Arrival]:
+        """All that wait for us, those that ran and were suspended among them."""
+        found = []
+        for name, entry in self._table.items():
+            row = rows.get(entry["id"])
+            if entry["state"] == WAITING and row is not None and not row.is_terminal:
+                with contextlib.suppress(InputError):
+                    found.append(arrival(self._site, row, name))
+        return found
 
     def _send_back(self, rows: Mapping[str, Row]) -> None:
         """Whoever submitted past us, into the partition where jobs run, comes to wait like everybody."""
@@ -210,22 +225,27 @@ class Guests:
     def _after_failure(self, run: Run, down: Mapping[str, str]) -> Report | None:
         """Slurm has it in its queue again, and nobody here asked for that: a node failed, or somebody has requeued it."""
         now_s = time.monotonic()
-        if any(down.get(node) for node in run.nodes):
-            self._back_s[run.key] = now_s
+        reasons = [down.get(node, "") for node in run.nodes]
+        if any(reasons) and not run.notes.get("node_lost"):
             run.note(node_lost=True)
+        if any(why and FENCED not in why for why in reasons):
+            self._back_s[run.key] = now_s
             return None
-        if now_s - self._back_s.get(run.key, now_s if run.notes.get("node_lost") else 0.0) < BACK_S:
-            self._back_s.setdefault(run.key, now_s)
+        if now_s - self._back_s.setdefault(run.key, now_s) < BACK_S:
             return None
         if run.notes.get("node_lost"):
-            return run.report(ReportKind.LOST, time_s=time.time(), message="its node failed, and is back")
+            what = "its node failed, and was fenced" if any(reasons) else "its node failed, and is back"
+            return run.report(ReportKind.LOST, time_s=time.time(), message=what)
         return run.report(
             ReportKind.SUSPENDED, time_s=time.time(), method=Suspension.REQUEUE, message="it was requeued in Slurm"
         )
 
     def _runs(self, run: Run, row: Row) -> Report | None:
+        since_s = time.monotonic() - run.asked_s
+        if run.asked == runfiles.STOP and since_s > AGAIN_S:
+            self._chores.cancel(run.slurm_id)
         if run.asked == runfiles.SUSPEND:
-            late = time.monotonic() - run.asked_s > float(run.order["grace_s"])
+            late = since_s > float(run.order["grace_s"])
             if not run.notes.get("checkpoint"):
                 self.ask(run, row)  # it had not begun when it was asked
             elif late and not run.notes.get("forced"):

@@ -48,7 +48,7 @@ class Pilots:
         """Into the inboxes of its nodes; or on with the processes that its last run has left there."""
         run.note(pilots={node: self.ids.get(node, "") for node in run.nodes}, slurm_id=self.ids.get(run.nodes[0], "-"))
         run.known_s = time.monotonic()
-        if before is not None and not before.is_over and before.phase == runfiles.SUSPENDED:
+        if before is not None and not before.is_over:
             run.note(continues=before.run)
             before.write_ask(f"{runfiles.CONTINUE} {os.path.basename(run.path)}")
             return
@@ -82,8 +82,11 @@ class Pilots:
                 with contextlib.suppress(OSError):
                     os.unlink(os.path.join(self.folder(node), part, os.path.basename(run.path)))
 
-    def judge(self, run: Run, rows: Mapping[str, Row], down: Mapping[str, str]) -> Report | None:
-        """Lost, where the pilot of one of its nodes is gone."""
+    def judge(self, run: Run, before: Run | None, rows: Mapping[str, Row]) -> Report | None:
+        """Lost, where the pilot of one of its nodes is gone. `before`: the run whose processes it is to go on with."""
+        if "continues" in run.notes and not run.has_begun() and (before is None or before.is_over):
+            what = f"run {run.notes['continues']} ended before it could go on"
+            return run.report(ReportKind.FAILED_TO_START, time_s=time.time(), message=what)
         ids = run.notes.get("pilots", {})
         gone = []
         for node, number in ids.items():
@@ -135,7 +138,7 @@ class Pilots:
             if node not in have and node not in down and not recently:
                 self._asked_s[node] = time.monotonic()
                 try:
-                    await self._slurm.call(*self._words(node), stdin=self._script(node))
+                    await self._slurm.call(*self._words(node), stdin=self._script(node), patient=True)
                 except SlurmError as error:
                     log.warning("node %s can't be allocated: %s", node, error)
 

@@ -149,7 +149,7 @@ class Run:
         news = False
         try:
             for number in range(len(self.order["parts"])):
-                doc = runfiles.get(folder, runfiles.part(number))
+                doc = _sane(runfiles.get(folder, runfiles.part(number)))
                 if doc and doc != self.parts.get(number):
                     self.parts[number] = doc
                     news = True
@@ -305,3 +305,23 @@ class Run:
         if self.phase == SUSPENDED:
             return Found(self.job, self.run, running=False, suspended=Suspension.STOP, report=self.own_report())
         return Found(self.job, self.run, running=True)
+
+
+def _sane(doc: Doc | None) -> Doc | None:
+    """What an agent says, as far as it makes sense: the file is the user's, who could have written anything there."""
+    if not doc or doc.get("phase") not in (RUNNING, SUSPENDED, ENDED, FAILED):
+        return None
+    clean: Doc = {"phase": doc["phase"]}
+    for name, least, most in (("time_s", 0, 1e11), ("began_s", 0, 1e11)):
+        value = doc.get(name)
+        clean[name] = float(value) if isinstance(value, int | float) and least <= value <= most else 0.0
+    for name, most in (("exit_code", 255), ("signal", 64), ("continues", 1 << 31)):
+        value = doc.get(name)
+        clean[name] = value if isinstance(value, int) and 0 <= value <= most else None
+    for name in ("message", "why"):
+        clean[name] = str(doc.get(name) or "")[:2000]
+    for name in ("failed", "called_off"):
+        clean[name] = bool(doc.get(name))
+    known = doc.get("method") in (Suspension.CHECKPOINT, Suspension.STOP, Suspension.REQUEUE)
+    clean["method"] = doc["method"] if known else str(Suspension.REQUEUE)
+    return clean

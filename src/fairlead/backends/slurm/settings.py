@@ -14,11 +14,11 @@ RUNS = "-fairlead"
 
 
 def capabilities(mode: str) -> Capabilities:
-    """A Slurm job gives its GPUs back by ending; it comes back on whichever nodes, with whichever GPUs of them. Runs that share a
-    pilot's allocation are stopped where they are, and their memory stays taken."""
+    """A Slurm job gives its GPUs back by ending; it comes back on whichever nodes, with whichever GPUs of them, and however many:
+    that is how one is resized. Runs that share a pilot's allocation are stopped where they are, and their memory stays taken."""
     if mode == PILOT:
         return Capabilities(suspend=True, frees_memory=False, migrate=False, share=True, choose_gpus=True)
-    return Capabilities(suspend=True, frees_memory=True, migrate=True, share=False, choose_gpus=False)
+    return Capabilities(suspend=True, frees_memory=True, migrate=True, resize=True, share=False, choose_gpus=False)
 
 
 @dataclass(frozen=True)
