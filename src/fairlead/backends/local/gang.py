@@ -69,7 +69,7 @@ class Gang:
 
     def start(self) -> None:
         """Start every rank; StartError where one of them can't run its program. The caller then kills the rest."""
-        port = str(free_port())
+        port = str(self.order.get("master_port") or free_port())
         me = os.getpid()
         for number, rank in enumerate(self.order["ranks"]):
             env = {**self.order["env"], **rank["env"], "MASTER_PORT": port}

@@ -6,10 +6,12 @@ import os
 import pwd
 import re
 import signal
+from collections.abc import Mapping
 
 from fairlead.backends.local.inventory import Machine
 from fairlead.backends.local.rundir import Doc
 from fairlead.backends.local.settings import LocalSettings
+from fairlead.backends.ranks import ranks_of
 from fairlead.model.suggest import unknown
 from fairlead.runtime.protocols import Order, Place, Suspension
 
@@ -24,7 +26,7 @@ LOGIN_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
 
 def plan(order: Order, machine: Machine, settings: LocalSettings) -> Doc:
     """What goes into order.json. Raises Refused."""
-    _check(order, machine)
+    check(order, {node: len(own) for node, own in machine.gpus.items()})
     user = _user(order.user)
     token = os.urandom(12).hex()
     return {
@@ -39,7 +41,7 @@ def plan(order: Order, machine: Machine, settings: LocalSettings) -> Doc:
         "ranks": _ranks(order, machine, settings),
         "log": {"path": _log(order, settings), "limit_bytes": settings.log_limit_bytes, "keep": settings.log_keep},
         "grace_s": order.grace_s,
-        "checkpoint_signal": _signal(order.checkpoint_signal),
+        "checkpoint_signal": signal_number(order.checkpoint_signal),
         "methods": methods(order, machine, settings),
         "memory_mib": order.memory_mib,
         "gpus": [[place.node, [machine.gpus[place.node][i].name for i in place.gpus]] for place in order.places],
@@ -61,7 +63,8 @@ def methods(order: Order, machine: Machine, settings: LocalSettings) -> list[str
     return [str(way) for way in order.suspend if way in ways]
 
 
-def _check(order: Order, machine: Machine) -> None:
+def check(order: Order, gpus: Mapping[str, int]) -> None:
+    """Raises Refused. `gpus`: how many each node has."""
     if not order.job or len(order.job.encode()) > 80:
         raise Refused(f"a job's id has 1 to 80 bytes; this one is {order.job!r}")
     if not order.command or not order.command[0]:
@@ -75,14 +78,14 @@ def _check(order: Order, machine: Machine) -> None:
         if not name or "=" in name:
             raise Refused(f"{name!r} is no name for an environment variable")
     for place in order.places:
-        if place.node not in machine.gpus:
-            raise Refused(str(unknown("node", place.node, machine.gpus)))
-        count = len(machine.gpus[place.node])
+        if place.node not in gpus:
+            raise Refused(str(unknown("node", place.node, gpus)))
+        count = gpus[place.node]
         if any(not 0 <= gpu < count for gpu in place.gpus):
             raise Refused(f"node {place.node!r} has {count} GPUs; it was to use {list(place.gpus)}")
 
 
-def _signal(name: str) -> int:
+def signal_number(name: str) -> int:
     if not name:
         return 0
     try:
@@ -135,28 +138,14 @@ def _environment(order: Order, user: Doc | None, settings: LocalSettings) -> dic
 
 
 def _ranks(order: Order, machine: Machine, settings: LocalSettings) -> list[Doc]:
-    """One process per place; or per GPU, each of which sees all of its place and takes its own by LOCAL_RANK, as torchrun
-    does it."""
-    counts = [max(1, len(place.gpus)) if order.per_gpu else 1 for place in order.places]
-    world = sum(counts)
-    gpus_of_all = sum(len(place.gpus) for place in order.places)
-    ranks: list[Doc] = []
-    for node_rank, (place, count) in enumerate(zip(order.places, counts, strict=True)):
-        share = len(place.gpus) / gpus_of_all if gpus_of_all else 1 / len(order.places)
-        memory_mib = None if order.memory_mib is None else max(1, int(order.memory_mib * share / count))
-        for local_rank in range(count):
-            env = _gpu_environment(order, place, machine, settings) | {
-                "RANK": str(len(ranks)),
-                "LOCAL_RANK": str(local_rank),
-                "WORLD_SIZE": str(world),
-                "LOCAL_WORLD_SIZE": str(count),
-                "NODE_RANK": str(node_rank),
-                "NNODES": str(len(order.places)),
-                "MASTER_ADDR": "127.0.0.1",
-                "FAIRLEAD_NODE": place.node,
-            }
-            ranks.append({"node": place.node, "env": env, "memory_mib": memory_mib})
-    return ranks
+    return [
+        {
+            "node": rank.place.node,
+            "env": _gpu_environment(order, rank.place, machine, settings) | rank.env | {"MASTER_ADDR": "127.0.0.1"},
+            "memory_mib": rank.memory_mib,
+        }
+        for rank in ranks_of(order)
+    ]
 
 
 def _gpu_environment(order: Order, place: Place, machine: Machine, settings: LocalSettings) -> dict[str, str]:

@@ -419,9 +419,9 @@ class Supervisor:
             done(result, error)
 
 
-def supervise(path: str, controller: socket.socket | None = None) -> None:
+def supervise(path: str, controller: socket.socket | None = None, kind: type[Supervisor] = Supervisor) -> None:
     """Until the run is over. Whatever goes wrong here, no process of the run is left alone and it is not forgotten."""
-    supervisor = Supervisor(RunDir(path), controller)
+    supervisor = kind(RunDir(path), controller)
     try:
         supervisor.main()
     except BaseException:

@@ -1,0 +1,6 @@
+"""Runs jobs on a Ray cluster. Ray itself is imported in a process of its own, never here."""
+
+from fairlead.backends.ray.executor import RayExecutor
+from fairlead.backends.ray.settings import RaySettings
+
+__all__ = ["RayExecutor", "RaySettings"]

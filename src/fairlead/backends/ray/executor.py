@@ -1,0 +1,398 @@
+"""Runs jobs on a Ray cluster: the Ray executor.
+
+A run is a placement group on the nodes that it was ordered to, a detached actor in each of its bundles, and below each actor a
+supervisor that starts the job's programs. What became of a run is in its directory; what there is to follow comes from the
+actors as it happens, and once a poll everything is looked at afresh: nodes, actors, groups, and the directories of what runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from functools import partial
+from typing import TypeVar
+
+from fairlead.backends.local.layout import Refused
+from fairlead.backends.local.rundir import LOST, RUNNING, SUSPENDED, Doc, RunDir, dir_name, write_file
+from fairlead.backends.ray import runs, ship
+from fairlead.backends.ray.bridge import Bridge
+from fairlead.backends.ray.fence import Fence
+from fairlead.backends.ray.nodes import Node, Nodes
+from fairlead.backends.ray.plan import plan
+from fairlead.backends.ray.runs import Run
+from fairlead.backends.ray.settings import RaySettings
+from fairlead.backends.ray.whole import has_failed, is_over, phase_of, report_of
+from fairlead.model.cluster import ClusterSpec
+from fairlead.model.errors import InputError
+from fairlead.runtime.protocols import Capabilities, Found, Order, Report, ReportKind
+
+#: how long there may be no word from Ray before its nodes count as out of reach
+SILENCE_S = 20.0
+CAPABILITIES = Capabilities(suspend=True, frees_memory=True, migrate=True, resize=True, share=True, choose_gpus=False)
+_T = TypeVar("_T")
+_Key = tuple[str, int]
+
+
+class RayExecutor:
+    """`await RayExecutor.open(settings)`; what still runs from before is adopted then."""
+
+    name = "ray"
+    capabilities = CAPABILITIES
+
+    def __init__(self, settings: RaySettings, folder: str, lock: RunDir) -> None:
+        self.settings = settings
+        self._lock = lock
+        self._runs_dir = os.path.join(folder, "runs")
+        self._runs: dict[_Key, Run] = {}
+        self._by_name: dict[str, Run] = {}
+        self._reports: asyncio.Queue[Report | None] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._deadlines: dict[_Key, asyncio.TimerHandle] = {}
+        self._first_poll = asyncio.Event()
+        self._heard_s = self._loop.time()
+        self._is_clean = False  #: what Ray has of ours and we don't know has been let go
+        self.nodes = Nodes(os.path.join(folder, "nodes.json"))
+        self._namespace = _namespace(folder)
+        self.bridge = Bridge(settings, self._namespace, ship.lay_down(folder), self._hear)
+        self._fence = Fence(self, settings.fence_s)
+
+    @classmethod
+    async def open(cls, settings: RaySettings) -> RayExecutor:
+        """InputError where another executor has this state directory, or Ray can't be reached and never was."""
+        folder = os.path.join(os.path.abspath(settings.state_dir), "ray")
+        try:
+            for part in (f"{folder}/runs", os.path.join(settings.state_dir, "logs")):
+                os.makedirs(part, 0o700, exist_ok=True)
+            lock = RunDir(folder)
+            free = lock.claim()
+        except OSError as error:
+            raise InputError(f"the state directory can't be used: {error.strerror}", value=folder) from None
+        if not free:
+            raise InputError(
+                "another scheduler uses this state directory", value=folder, accepts="a directory of its own"
+            )
+        executor = cls(settings, folder, lock)
+        try:
+            await executor._adopt()
+            await executor._wait_for_ray()
+        except BaseException:
+            await executor.close()
+            raise
+        executor._spawn(executor._watch_silence())
+        return executor
+
+    async def _wait_for_ray(self) -> None:
+        """A cluster that was seen before may be away for now: its nodes are then known, and down."""
+        try:
+            await asyncio.wait_for(self._first_poll.wait(), self.settings.connect_s)
+        except TimeoutError:
+            if not self.nodes.by_name:
+                raise InputError(
+                    f"no Ray cluster could be reached within {self.settings.connect_s:g} s: {self.bridge.trouble}",
+                    value=self.settings.address,
+                    accepts="HOST:PORT of a running head, on one of whose nodes this runs",
+                ) from None
+        self.nodes.forget_absent({node for run in self._runs.values() for node in run.nodes})
+
+    # -- what there is -------------------------------------------------------------------------------------------------
+
+    async def inventory(self) -> ClusterSpec:
+        return self.nodes.cluster()
+
+    async def found(self) -> Sequence[Found]:
+        """From here on adopted runs report like any other."""
+        for run in self._runs.values():
+            run.is_silent = False
+        for node in self.nodes.by_name.values():
+            if not node.is_up:
+                self._tell_node(ReportKind.NODE_DOWN, node)
+        return [run.found() for _, run in sorted(self._runs.items())]
+
+    async def reports(self) -> AsyncIterator[Report]:
+        """For one listener."""
+        while (report := await self._reports.get()) is not None:
+            yield report
+
+    # -- what it is told -----------------------------------------------------------------------------------------------
+
+    async def start(self, order: Order) -> None:
+        key = (order.job, order.run)
+        if key in self._runs:
+            return
+        why, retry = "", False
+        try:
+            self._check(order)
+            made = plan(order, self.nodes.gpus, self.settings, self._namespace)
+            run = Run(order.job, order.run, os.path.join(self._runs_dir, dir_name(*key)), made)
+            self._runs[key] = self._by_name[run.name] = run
+            await self._in_thread(partial(runs.write_down, self._runs_dir, dir_name(*key), made))
+        except Refused as error:
+            why = str(error)
+        except OSError as error:
+            why, retry = f"its order can't be written down: {error}", True
+            self._drop(self._runs[key])
+        if why:
+            self._reports.put_nowait(Report(ReportKind.FAILED_TO_START, time.time(), *key, message=why, retry=retry))
+            return
+        self._begin(run)
+
+    def _check(self, order: Order) -> None:
+        """Raises Refused where an earlier run of it is still there: a job is never there twice."""
+        for (job, number), run in self._runs.items():
+            if job == order.job and number != order.run and not run.is_over:
+                raise Refused(
+                    f"run {number} of it is still {phase_of(run.state)}; it must end before run {order.run} begins"
+                )
+
+    def _begin(self, run: Run) -> None:
+        """Or go on following it, where it has begun."""
+        create = not run.has_begun
+        if create:
+            away = [self.nodes.by_name[node] for node in run.nodes if not self.nodes.by_name[node].is_up]
+            if away and self.bridge.connected:
+                self._give_up(run, f"node {away[0].name} is down: {away[0].message}")
+                return
+            if (run.job, run.run) not in self._deadlines:
+                late = f"Ray did not give it its GPUs on {', '.join(run.nodes)} within {self.settings.start_s:g} s"
+                timer = self._loop.call_later(self.settings.start_s, self._give_up, run, late)
+                self._deadlines[run.job, run.run] = timer
+        places = [
+            {
+                **place,
+                "path": run.part(number).path,
+                "node_id": self.nodes.by_name[place["node"]].id if create else "",
+            }
+            for number, place in enumerate(run.plan["places"])
+        ]
+        self.bridge.tell(op="start", name=run.name, create=create, places=places, pass_env=list(self.settings.pass_env))
+
+    async def suspend(self, job: str, run: int) -> None:
+        known = self._runs.get((job, run))
+        if known and phase_of(known.state) == RUNNING and not known.asked:
+            known.asked = "suspend"
+            self._ask(known)
+
+    async def stop(self, job: str, run: int) -> None:
+        known = self._runs.get((job, run))
+        if known and not known.is_over:
+            known.asked = "stop"
+            self._ask(known)
+            if not known.has_begun:
+                self._give_up(known, "it was stopped before it began")
+
+    def _ask(self, run: Run) -> None:
+        if run.asked and run.alive:
+            self.bridge.tell(op="tell", name=run.name, parts=run.alive, message={"op": run.asked})
+
+    async def forget(self, job: str, run: int) -> None:
+        known = self._runs.get((job, run))
+        if known and known.is_over:
+            self._drop(known)
+            await self._in_thread(partial(runs.remove, known.path))
+
+    async def decline(self, foreign: str, why: str, *, cancel: bool) -> None:
+        """Nobody gives jobs to a Ray cluster for us to order: its own scheduler takes them at once."""
+
+    async def close(self) -> None:
+        for timer in self._deadlines.values():
+            timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.bridge.close()
+        self._lock.release()
+        self._reports.put_nowait(None)
+
+    # -- what Ray says -------------------------------------------------------------------------------------------------
+
+    def _hear(self, message: Doc) -> None:
+        event = message["event"]
+        if event == "poll":
+            self._polled(message)
+            return
+        if event == "connected":
+            self._is_clean = False
+            return
+        run = self._by_name.get(message.get("name", ""))
+        if run is None:
+            return
+        if event == "part":
+            self._learn(run, message["part"], message["state"])
+        elif event == "gone":
+            self._part_gone(run, message["part"], message["message"])
+        elif event == "failed":
+            self._give_up(run, f"Ray could not start it: {message['message']}")
+        elif event == "swept":
+            self._fence.swept(run, message["part"], message.get("error", ""))
+
+    def _polled(self, message: Doc) -> None:
+        self._heard_s = now = self._loop.time()
+        came, gone = self.nodes.update(message["nodes"], now)
+        is_first = not self._first_poll.is_set()
+        self._first_poll.set()
+        for kind, nodes in ((ReportKind.NODE_DOWN, gone), (ReportKind.NODE_UP, came)):
+            for node in nodes if not is_first else ():
+                self._tell_node(kind, node)
+        for node in gone:
+            for run in [one for one in self._runs.values() if node.name in one.nodes and not one.has_begun]:
+                self._give_up(run, f"node {node.name} went down: {node.message}")
+        if not self._is_clean:
+            self._is_clean = True
+            self._take_up(message)
+        else:
+            self._compare(message)
+        self._spawn(self._read_files())
+
+    def _take_up(self, message: Doc) -> None:
+        """A new connection: follow what runs, say again what was asked, let go of what nobody has."""
+        there = {*message["groups"], *(actor.rpartition("#")[0] for actor in message["actors"])}
+        for name in there:
+            run = self._by_name.get(name)
+            if (run is None or run.is_over) and message["groups"].get(name) != "REMOVED":
+                self.bridge.tell(op="release", name=name, parts=len(run.parts) if run else _MOST_PARTS)
+        for run in list(self._runs.values()):
+            if not run.is_over:
+                self._begin(run)
+                self._ask(run)
+
+    def _compare(self, message: Doc) -> None:
+        """Somebody may have killed an actor or removed a group, and the news of it may have got lost."""
+        actors = set(message["actors"])
+        for run in self._runs.values():
+            for number in run.alive if run.has_begun else ():
+                if f"{run.name}#{number}" not in actors and number not in run.gone:
+                    group = message["groups"].get(run.name, "REMOVED")
+                    what = "its placement group was removed" if group == "REMOVED" else "its actor was killed"
+                    self._part_gone(run, number, f"{what} in Ray, by nobody here")
+
+    async def _read_files(self) -> None:
+        """What became of the parts, for the news that did not come: a machine's last word may be a file."""
+        due = [(run, number) for run in self._runs.values() for number in run.alive]
+        states = await self._in_thread(lambda: [run.part(number).state() for run, number in due])
+        for (run, number), state in zip(due, states, strict=True):
+            if not state or is_over(run.parts[number]):
+                continue
+            if phase_of(state) == LOST and number not in run.gone and number not in run.waited:
+                run.waited.add(number)  # why is better known to Ray, which says so within a poll
+            elif phase_of(state) != phase_of(run.parts[number]):
+                self._learn(run, number, state)
+
+    async def _watch_silence(self) -> None:
+        """Without its head nothing can be started anywhere. What runs is left to run: its files tell."""
+        while True:
+            await asyncio.sleep(min(1.0, self.settings.poll_s))
+            now = self._loop.time()
+            if now - self._heard_s > max(SILENCE_S, 5 * self.settings.poll_s):
+                why = self.bridge.trouble or "it does not answer"
+                for node in self.nodes.all_gone(f"the Ray head can't be reached: {why}", now):
+                    self._tell_node(ReportKind.NODE_DOWN, node)
+            if now - self._heard_s > 2 * self.settings.poll_s:
+                await self._read_files()
+
+    def _tell_node(self, kind: ReportKind, node: Node) -> None:
+        self._reports.put_nowait(Report(kind, time.time(), node=node.name, message=node.message))
+
+    # -- what becomes of runs ------------------------------------------------------------------------------------------
+
+    def _learn(self, run: Run, number: int, state: Doc) -> None:
+        if not state or is_over(run.parts[number]):
+            return
+        if phase_of(state) == LOST and run.gone.get(number):
+            state = {**state, "message": f"{run.gone[number]}; {state.get('message', '')}".rstrip("; ")}
+        run.parts[number] = {**state, "node": run.nodes[number]}
+        self._judge(run)
+
+    def _judge(self, run: Run) -> None:
+        if not run.rest_told and any(map(has_failed, run.parts)) and run.alive:
+            run.rest_told = True
+            if not run.asked:
+                bad = next(part for part in run.parts if has_failed(part))
+                bad["message"] = bad.get("message") or f"its part on {bad['node']} failed, so the others were stopped"
+            run.asked = "stop"
+            self._ask(run)
+            for number in run.alive:
+                if not run.parts[number]:
+                    self._spawn(self._write_off(run, number, "another part of it failed before it began"))
+        state = run.state
+        phase = phase_of(state)
+        if phase != run.told:
+            run.told = phase
+            report = report_of(run.job, run.run, state)
+            if report and not run.is_silent:
+                self._reports.put_nowait(report)
+        if phase in (RUNNING, SUSPENDED) or run.is_over:
+            timer = self._deadlines.pop((run.job, run.run), None)
+            if timer:
+                timer.cancel()
+        if run.is_over:
+            self.bridge.tell(op="release", name=run.name, parts=len(run.parts))
+
+    def _part_gone(self, run: Run, number: int, message: str) -> None:
+        if number not in run.alive:
+            return
+        run.gone[number] = message
+        if number not in run.fencing:
+            run.fencing.add(number)
+            self._spawn(self._fence.part(run, number))
+
+    def _give_up(self, run: Run, why: str) -> None:
+        """It is not to begin any more. Parts that have begun all the same are stopped."""
+        timer = self._deadlines.pop((run.job, run.run), None)
+        if timer:
+            timer.cancel()
+        if run.is_over:
+            return
+        self._ask(run)
+        for number in run.alive:
+            self._spawn(self._write_off(run, number, why))
+
+    async def _write_off(self, run: Run, number: int, why: str) -> None:
+        work = partial(runs.write_off, run, number, LOST, why, retry=True)
+        state = await self._in_thread(work) if not run.parts[number] else None
+        if state is not None:
+            self._learn(run, number, state)
+        elif not run.rest_told:  # it has begun after all
+            run.asked = "stop"
+            self._ask(run)
+
+    def _drop(self, run: Run) -> None:
+        self._runs.pop((run.job, run.run), None)
+        self._by_name.pop(run.name, None)
+
+    async def _adopt(self) -> None:
+        for name in sorted(os.listdir(self._runs_dir)):
+            path = os.path.join(self._runs_dir, name)
+            run = None if name.startswith(".") else await self._in_thread(partial(runs.read, path))
+            if run is None:
+                await self._in_thread(partial(runs.remove, path))
+                continue
+            run.told = phase_of(run.state)
+            self._runs[run.job, run.run] = self._by_name[run.name] = run
+
+    # -- small things --------------------------------------------------------------------------------------------------
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        return await asyncio.to_thread(work)
+
+
+#: how many actors a group of ours that nobody knows any more is searched for
+_MOST_PARTS = 64
+
+
+def _namespace(folder: str) -> str:
+    """By it this scheduler's actors and groups are told from those of another one on the same cluster."""
+    path = os.path.join(folder, "namespace")
+    with contextlib.suppress(OSError), open(path, encoding="ascii") as file:
+        return file.read().strip()
+    name = f"fairlead-{os.urandom(4).hex()}"
+    write_file(path, name.encode(), durable=True)
+    return name

@@ -1,0 +1,104 @@
+"""From an order to what Ray is asked for and what each node's supervisor does."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from collections.abc import Mapping
+
+from fairlead.backends.local.layout import Refused, check, signal_number
+from fairlead.backends.local.rundir import Doc
+from fairlead.backends.ranks import ranks_of
+from fairlead.backends.ray.settings import RaySettings
+from fairlead.runtime.protocols import Order, Suspension
+
+#: what Ray's placement groups need at least: a bundle of nothing is none
+_CPU_SLIVER = 0.001
+#: set to 1 in a job's environment, the run's GPUs stay free inside its placement group, for Ray programs that are to use them
+LENDS = "FAIRLEAD_RAY_LEND"
+
+
+def plan(order: Order, gpus: Mapping[str, int], settings: RaySettings, namespace: str) -> Doc:
+    """What goes into the run's order.json. `gpus`: how many each node has. Raises Refused."""
+    check(order, gpus)
+    name = f"{namespace}/{order.job}@{order.run}"
+    token = os.urandom(12).hex()
+    lends = order.env.get(LENDS) == "1"
+    shared: Doc = {
+        "job": order.job,
+        "run": order.run,
+        "token": token,
+        "command": list(order.command),
+        "workdir": order.workdir,
+        "umask": settings.umask,
+        "user": _user(order.user),
+        "env": _environment(order, token, name),
+        "log": {"path": _log(order, settings), "limit_bytes": settings.log_limit_bytes, "keep": settings.log_keep},
+        "grace_s": order.grace_s,
+        "checkpoint_signal": signal_number(order.checkpoint_signal),
+        "methods": methods(order),
+        "memory_mib": order.memory_mib,
+        "cgroup": "",
+        "resumes": order.resumes,
+        "moves": {},
+    }
+    ranks = list(ranks_of(order))
+    places = []
+    for number, place in enumerate(order.places):
+        own = [rank for rank in ranks if rank.node_rank == number]
+        amount = len(place.gpus) if place.milli >= 1000 else place.milli / 1000
+        places.append(
+            {
+                "node": place.node,
+                "resources": {"GPU": amount} if place.gpus else {"CPU": _CPU_SLIVER},
+                "num_gpus": 0 if lends else amount if place.gpus else 0,
+                "order": {
+                    **shared,
+                    "memory_mib": None if order.memory_mib is None else sum(rank.memory_mib or 0 for rank in own),
+                    "gpus": len(place.gpus) if not lends else 0,
+                    "first_rank": int(own[0].env["RANK"]),
+                    "world": len(ranks),
+                    "ranks": [{"node": place.node, "env": rank.env, "memory_mib": rank.memory_mib} for rank in own],
+                },
+            }
+        )
+    return {"job": order.job, "run": order.run, "name": name, "token": token, "places": places}
+
+
+def methods(order: Order) -> list[str]:
+    """A stopped run keeps its placement group, and so its GPUs in Ray's books: a job that holds any is stopped only where
+    it allows nothing else."""
+    ways = [Suspension.CHECKPOINT] if order.checkpoint_signal else []
+    holds_gpu = any(place.gpus for place in order.places)
+    if not holds_gpu or not ({*ways, Suspension.REQUEUE} & {*order.suspend}):
+        ways.append(Suspension.STOP)
+    ways.append(Suspension.REQUEUE)
+    return [str(way) for way in order.suspend if way in ways]
+
+
+def _user(name: str) -> Doc | None:
+    """None where the job runs as whoever Ray runs as. A node that may not change users says so."""
+    if not name:
+        return None
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        raise Refused(f"this machine has no user {name!r}") from None
+    if entry.pw_uid == os.geteuid():
+        return None
+    return {"name": name, "uid": entry.pw_uid, "gid": entry.pw_gid, "home": entry.pw_dir, "shell": entry.pw_shell}
+
+
+def _environment(order: Order, token: str, name: str) -> dict[str, str]:
+    env = {key: value for key, value in order.env.items() if key != "FAIRLEAD_RESUME"}
+    env |= {"FAIRLEAD_JOB_ID": order.job, "FAIRLEAD_RUN": str(order.run)}
+    env |= {"FAIRLEAD_RUN_TOKEN": token, "FAIRLEAD_RAY_GROUP": name}
+    if order.resumes:
+        env["FAIRLEAD_RESUME"] = "1"
+    return env
+
+
+def _log(order: Order, settings: RaySettings) -> str:
+    name = order.log or re.sub(r"[^\w.-]", "_", order.job).lstrip(".") + ".log"
+    return os.path.join(os.path.abspath(settings.state_dir), "logs", name)
