@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from servers.ray_cluster import own_ray, ray_cluster, ray_python
+
 from .harness import clean_up
+
+__all__ = ["own_ray", "ray_cluster", "ray_python"]
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """A real Ray cluster for tests, of PyPI's package, installed into a folder beside this Python's own packages.
 
-Import the fixture where it is wanted: `from servers.ray_cluster import ray_cluster`. Where Ray can't be had the tests that ask for
-it are skipped, and say why. Each test process has a cluster of its own: free ports, a folder of its own, loopback only.
+A conftest.py imports the fixtures for the tests beside it, so that these share one cluster. Where Ray can't be had the tests that
+ask for it are skipped, and say why. Each test process has a cluster of its own: free ports, a folder of its own, loopback only.
 """
 
 from __future__ import annotations
@@ -117,6 +117,8 @@ class RayCluster:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        assert self._process.stdout
+        self._process.stdout.close()
         self._log.close()
         for pid in self._left():
             with contextlib.suppress(ProcessLookupError):

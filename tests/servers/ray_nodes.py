@@ -58,8 +58,10 @@ class Keeper:
         return {kind: [one.process.pid for one in found] for kind, found in self.nodes[name].all_processes.items()}
 
     def kill(self, name: str, kind: str) -> None:
-        for pid in self.pids(name).get(kind, ()):
-            os.kill(pid, signal.SIGKILL)
+        """And buried: Ray's workers take a raylet for alive whose parent has not taken note of its death."""
+        for one in self.nodes[name].all_processes.get(kind, ()):
+            one.process.kill()
+            one.process.wait()
 
     def remove(self, name: str) -> None:
         assert self.cluster

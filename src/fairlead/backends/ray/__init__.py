@@ -2,5 +2,6 @@
 
 from fairlead.backends.ray.executor import RayExecutor
 from fairlead.backends.ray.settings import RaySettings
+from fairlead.backends.ray.watch import RayWatcher
 
-__all__ = ["RayExecutor", "RaySettings"]
+__all__ = ["RayExecutor", "RaySettings", "RayWatcher"]

@@ -17,6 +17,7 @@ from fairlead.backends.ray.settings import RaySettings
 SOURCE = str(Path(fairlead.__file__).resolve().parents[1])
 _LONGEST_LINE = 1 << 26
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.5, 15.0
+_CLOSE_S = 6.0
 #: of its last words, what an error message repeats
 _LAST_LINES = 3
 
@@ -24,7 +25,9 @@ _LAST_LINES = 3
 class Bridge:
     """`hear` gets everything that it says, and {"event": "lost", "message": …} when it has gone."""
 
-    def __init__(self, settings: RaySettings, namespace: str, code: str, hear: Callable[[Doc], None]) -> None:
+    def __init__(
+        self, settings: RaySettings, namespace: str, code: str, folder: str, hear: Callable[[Doc], None]
+    ) -> None:
         self._settings = settings
         self._setup = {
             "address": settings.address,
@@ -33,7 +36,7 @@ class Bridge:
             "code": code,
         }
         self._hear = hear
-        self._errors = os.path.join(settings.state_dir, "ray", "bridge.log")
+        self._errors = os.path.join(folder, "bridge.log")
         self._process: asyncio.subprocess.Process | None = None
         self._task = asyncio.get_running_loop().create_task(self._keep())
         self.connected = False
@@ -51,6 +54,11 @@ class Bridge:
         return True
 
     async def close(self) -> None:
+        """What was told last is still done."""
+        if self._process and self._process.stdin and self.connected:
+            self._process.stdin.close()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), _CLOSE_S)
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 

@@ -32,6 +32,7 @@ Doc = dict[str, Any]
 _T = TypeVar("_T")
 #: by it a bundle is bound to one node
 _NODE_ID = "ray.io/node-id"
+_FINISH_S = 4.0
 _OVER = ("ended", "failed", "lost")
 
 
@@ -75,6 +76,12 @@ class Bridge:
         key = name or f"task {id(task)}"
         self._tasks[key] = task
         task.add_done_callback(lambda _: self._tasks.pop(key, None))
+
+    async def finish(self) -> None:
+        """Nobody will tell it more: what was to be told or released still is."""
+        short = [task for name, task in self._tasks.items() if name.startswith("task ")]
+        if short:
+            await asyncio.wait(short, timeout=_FINISH_S)
 
     # -- how the cluster stands ----------------------------------------------------------------------------------------------
 
@@ -239,7 +246,7 @@ async def serve(bridge: Bridge, reader: asyncio.StreamReader) -> None:
     poll.add_done_callback(lambda task: None if task.cancelled() else os._exit(1))
     while line := await reader.readline():
         bridge.hear(json.loads(line))
-    poll.cancel()
+    await bridge.finish()
 
 
 async def main() -> None:

@@ -57,7 +57,7 @@ class RayExecutor:
         self._is_clean = False  #: what Ray has of ours and we don't know has been let go
         self.nodes = Nodes(os.path.join(folder, "nodes.json"))
         self._namespace = _namespace(folder)
-        self.bridge = Bridge(settings, self._namespace, ship.lay_down(folder), self._hear)
+        self.bridge = Bridge(settings, self._namespace, ship.lay_down(folder), folder, self._hear)
         self._fence = Fence(self, settings.fence_s)
 
     @classmethod
