@@ -11,9 +11,11 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from fairlead.backends.ray import RayExecutor
 from fairlead.runtime.protocols import Found, Order, Place, Report, ReportKind
-from servers.ray_cluster import NODES, RayCluster
+from servers.ray_cluster import NODES, SWIFT, RayCluster
 
 from .harness import is_gone, python, until
 from .ray_bench import PATIENCE_S, RayBench, on_ray, settings
@@ -106,8 +108,10 @@ def test_a_node_dies_under_load_and_comes_back(path: Path, tmp_path: Path, own_r
 
 
 def test_the_head_dies_under_load_and_another_one_takes_its_place(
-    path: Path, tmp_path: Path, own_ray: RayCluster
+    path: Path, tmp_path: Path, own_ray: RayCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name, value in SWIFT.items():
+        monkeypatch.setenv(name, value)
     witness = tmp_path / "witness"
     orders = {
         f"j{i}": Order(f"j{i}", 1, [*WITNESS, str(witness), "600"], [Place(node, (0,))], grace_s=2)

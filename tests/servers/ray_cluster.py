@@ -27,7 +27,7 @@ NODES = ("head", "node-1", "node-2")
 GPUS = 4
 _INSTALL_S = 600
 #: so that a death is noticed in seconds, as tests need it; the defaults are in docs/engines/ray.md
-_SWIFT = {
+SWIFT = {
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "500",
     "RAY_health_check_timeout_ms": "1000",
@@ -58,7 +58,7 @@ class RayCluster:
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "PYTHONPATH"))}
         own = {"RAY_TMPDIR": str(self.folder), "RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-        return kept | _SWIFT | own
+        return kept | SWIFT | own
 
     def ask(self, *words: object) -> Any:
         assert self._process.stdin

@@ -17,9 +17,18 @@ from fairlead.backends.ray.settings import RaySettings
 SOURCE = str(Path(fairlead.__file__).resolve().parents[1])
 _LONGEST_LINE = 1 << 26
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.5, 15.0
-_CLOSE_S = 6.0
+_CLOSE_S, _LEAVE_S = 6.0, 1.0
 #: of its last words, what an error message repeats
 _LAST_LINES = 3
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Killed only where it does not leave by itself, since asking a dead one takes its result from whoever waits for it."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), _LEAVE_S)
+    if process.returncode is None:
+        process.kill()
+        await process.wait()
 
 
 class Bridge:
@@ -103,9 +112,7 @@ class Bridge:
         finally:
             self._process = None
             self.connected = False
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+            await _end(process)
         return was_connected
 
     def _environment(self) -> dict[str, str]:

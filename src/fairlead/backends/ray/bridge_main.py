@@ -174,7 +174,11 @@ class Bridge:
         self._actors_at[_part(name, number)] = actor
         try:
             while True:
-                count, state = await actor.news.remote(seen)
+                try:
+                    count, state = await actor.news.remote(seen)
+                except ray.exceptions.ActorUnavailableError:
+                    await asyncio.sleep(self.poll_s)  # whether it is dead is still to be found out
+                    continue
                 if count > seen:
                     seen = count
                     self.say("part", name=name, part=number, state=state)
