@@ -48,6 +48,7 @@ class Bridge:
         self._errors = os.path.join(folder, "bridge.log")
         self._process: asyncio.subprocess.Process | None = None
         self._task = asyncio.get_running_loop().create_task(self._keep())
+        self._is_closing = False
         self.connected = False
         self.trouble = ""
 
@@ -64,6 +65,7 @@ class Bridge:
 
     async def close(self) -> None:
         """What was told last is still done."""
+        self._is_closing = True
         if self._process and self._process.stdin and self.connected:
             self._process.stdin.close()
             with contextlib.suppress(TimeoutError):
@@ -73,9 +75,11 @@ class Bridge:
 
     async def _keep(self) -> None:
         pause_s = _FIRST_PAUSE_S
-        while True:
+        while not self._is_closing:  # a cancellation can get lost where what it interrupts is just done
             was_connected = await self._once()
             self.connected = False
+            if self._is_closing:
+                return
             self.trouble = self._last_words()
             self._hear({"event": "lost", "message": self.trouble})
             pause_s = _FIRST_PAUSE_S if was_connected else min(pause_s * 2, _LAST_PAUSE_S)
