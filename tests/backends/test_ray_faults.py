@@ -64,7 +64,7 @@ async def server(bench: RayBench, orders: dict[str, Order], done: dict[str, Repo
             alive = [node.name for node in bench.executor.nodes.by_name.values() if node.is_up]
             await bench.executor.forget(report.job, report.run)
             await asyncio.sleep(0.5)
-            places = [Place(node, place.gpus) for node, place in zip((alive or NODES)[:: -1], order.places)]
+            places = [Place(node, place.gpus) for node, place in zip((alive or NODES)[::-1], order.places)]
             orders[report.job] = Order(order.job, order.run + 1, order.command, places, grace_s=order.grace_s)
             await bench.executor.start(orders[report.job])
         if len(done) == len(orders):
@@ -85,7 +85,9 @@ def test_a_node_dies_under_load_and_comes_back(path: Path, tmp_path: Path, own_r
                 await bench.executor.start(order)
             await until(lambda: len(deeds(witness, "begin")) == 8)
             on_node_2 = [
-                pid for job, _, rank, pid in deeds(witness, "begin") if job in ("j2", "j5") or (job, rank) == ("gang", 1)
+                pid
+                for job, _, rank, pid in deeds(witness, "begin")
+                if job in ("j2", "j5") or (job, rank) == ("gang", 1)
             ]
             own_ray.kill("node-2")
             done: dict[str, Report] = {}

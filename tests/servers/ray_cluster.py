@@ -141,7 +141,7 @@ def ray_python() -> Path:
     """A Python with Ray."""
     python = installed()
     if python is None:
-        pytest.skip(f"Ray can't be had here (pip install 'ray[default]=={VERSION}' fails)")
+        pytest.skip(f"Ray can't be had here (pip install 'ray[default,train]=={VERSION}' fails)")
     return python
 
 
@@ -178,7 +178,7 @@ def installed() -> Path | None:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not ready.exists():
                 subprocess.run([sys.executable, "-m", "venv", folder], capture_output=True, check=True)
-                words = [python, "-m", "pip", "install", "-q", f"ray[default]=={VERSION}"]
+                words = [python, "-m", "pip", "install", "-q", f"ray[default,train]=={VERSION}"]
                 subprocess.run(words, capture_output=True, timeout=_INSTALL_S, check=True)
                 ready.touch()
     except (OSError, subprocess.SubprocessError):

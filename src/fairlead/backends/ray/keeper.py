@@ -44,7 +44,12 @@ class Keeper:
                 sock.bind((ip, 0))
                 self._port = sock.getsockname()[1]
         ids = ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
-        return {"ip": ip, "port": self._port, "gpus": [str(one) for one in ids], "pid": os.getpid()}
+        return {
+            "ip": ip,
+            "port": self._port,
+            "gpus": [str(one) for one in ids],
+            "node_id": ray.get_runtime_context().get_node_id(),
+        }
 
     async def begin(self, path: str, order: Doc, pass_env: list[str], master: Doc) -> None:
         """Start it, unless that was done already, by whoever."""
@@ -69,7 +74,7 @@ class Keeper:
         env.setdefault("PATH", os.defpath)
         gpus = ",".join(got["gpus"]) if order["gpus"] else ""
         own = {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", gpus) if gpus else ""}
-        own |= {"FAIRLEAD_GPUS": gpus, "MASTER_ADDR": str(master["ip"])}
+        own |= {"FAIRLEAD_GPUS": gpus, "MASTER_ADDR": str(master["ip"]), "FAIRLEAD_RAY_NODE_ID": got["node_id"]}
         ranks = [{**rank, "env": {**rank["env"], **own}} for rank in order["ranks"]]
         workdir = order["workdir"] or env.get("HOME", "/")
         if not order["workdir"] and not os.path.isdir(workdir):

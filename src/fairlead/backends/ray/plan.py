@@ -15,7 +15,7 @@ from fairlead.runtime.protocols import Order, Suspension
 
 #: what Ray's placement groups need at least: a bundle of nothing is none
 _CPU_SLIVER = 0.001
-#: set to 1 in a job's environment, the run's GPUs stay free inside its placement group, for Ray programs that are to use them
+#: set to 1 in a job's environment, the run holds no GPU in Ray's books: a Ray program takes them, see `integrations.ray`
 LENDS = "FAIRLEAD_RAY_LEND"
 
 
@@ -47,19 +47,22 @@ def plan(order: Order, gpus: Mapping[str, int], settings: RaySettings, namespace
     places = []
     for number, place in enumerate(order.places):
         own = [rank for rank in ranks if rank.node_rank == number]
-        amount = len(place.gpus) if place.milli >= 1000 else place.milli / 1000
+        amount = 0.0 if lends or not place.gpus else len(place.gpus) if place.milli >= 1000 else place.milli / 1000
+        lent = {"FAIRLEAD_RAY_LENT": str(len(place.gpus))} if lends else {}
         places.append(
             {
                 "node": place.node,
-                "resources": {"GPU": amount} if place.gpus else {"CPU": _CPU_SLIVER},
-                "num_gpus": 0 if lends else amount if place.gpus else 0,
+                "resources": {"GPU": amount} if amount else {"CPU": _CPU_SLIVER},
+                "num_gpus": amount,
                 "order": {
                     **shared,
                     "memory_mib": None if order.memory_mib is None else sum(rank.memory_mib or 0 for rank in own),
-                    "gpus": len(place.gpus) if not lends else 0,
+                    "gpus": 0 if lends else len(place.gpus),
                     "first_rank": int(own[0].env["RANK"]),
                     "world": len(ranks),
-                    "ranks": [{"node": place.node, "env": rank.env, "memory_mib": rank.memory_mib} for rank in own],
+                    "ranks": [
+                        {"node": place.node, "env": {**rank.env, **lent}, "memory_mib": rank.memory_mib} for rank in own
+                    ],
                 },
             }
         )

@@ -5,7 +5,7 @@ An engine's module is imported when it is asked for: what it needs beyond fairle
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 from typing import TYPE_CHECKING
 
 from fairlead.backends.local.settings import LocalSettings
@@ -95,12 +95,11 @@ async def open_watcher(config: Config) -> Watcher:
 
 
 def _need(extra: str) -> None:
-    try:
-        importlib.import_module(extra)
-    except ImportError:
+    """Looked for and not imported: it may be large, and is used in a process of its own."""
+    if importlib.util.find_spec(extra) is None:
         raise InputError(
             f"the engine {extra!r} needs a package that is not here", accepts=f"pip install 'fairlead[{extra}]'"
-        ) from None
+        )
 
 
 def local_settings(config: Config) -> LocalSettings:

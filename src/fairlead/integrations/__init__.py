@@ -1,0 +1,1 @@
+"""For programs of other frameworks: how they ask fairlead for what they use."""
