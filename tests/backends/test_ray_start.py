@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.runtime.protocols import Order, Place, ReportKind
+from fairlead.runtime.protocols import Order, Place, ReportKind, Suspension
 from servers.ray_cluster import RayCluster
 
 from .harness import is_gone, python, until
@@ -262,3 +262,38 @@ def test_a_second_run_of_a_job_does_not_begin_while_the_first_is_there(path: Pat
         await bench.wait(ReportKind.ENDED)
 
     scene(path, ray_cluster, act)
+
+
+COUNTS = python("import os, time\nfor n in range(10**6):\n    os.write(1, f'{n}\\n'.encode()); time.sleep(0.02)")
+
+
+def test_a_job_that_may_only_be_stopped_goes_on_where_it_was(path: Path, ray_cluster: RayCluster) -> None:
+    only = (Suspension.STOP,)
+
+    async def begin(bench: RayBench) -> None:
+        await bench.begin(*COUNTS, suspend=only)
+        await until(lambda: len(bench.log()) > 10)
+        await bench.executor.suspend("job", 1)
+        assert (await bench.wait(ReportKind.SUSPENDED)).method == "stop"
+        size = len(bench.log())
+        await bench.start(*COUNTS, run=2, suspend=only, resumes=True, places=[Place("node-2", (0,))])
+        elsewhere = await bench.wait(ReportKind.FAILED_TO_START, run=2)
+        assert elsewhere.message == "it was stopped on node-1 and can go on there only"
+        await bench.start(*COUNTS, run=3, suspend=only, resumes=True)
+        resumed = await bench.wait(ReportKind.RESUMED, run=3)
+        assert resumed.method == "stop"
+        await until(lambda: len(bench.log()) > size + 100)
+        await bench.executor.forget("job", 1)
+
+    async def go_on(bench: RayBench) -> None:
+        (found,) = await bench.executor.found()
+        assert (found.run, found.running) == (3, True)
+        await bench.executor.suspend("job", 3)
+        await bench.wait(ReportKind.SUSPENDED, run=3)
+        await bench.executor.stop("job", 3)
+        assert (await bench.wait(ReportKind.ENDED, run=3)).signal == signal.SIGTERM
+        assert [int(line) for line in bench.log().splitlines()] == list(range(len(bench.log().splitlines())))
+        await bench.run("true", job="free", places=[Place("node-1", (0, 1, 2, 3))])
+
+    scene(path, ray_cluster, begin)
+    scene(path, ray_cluster, go_on)

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TypeVar
 
 from fairlead.backends.local.layout import Refused
-from fairlead.backends.local.rundir import LOST, RUNNING, SUSPENDED, Doc, RunDir, dir_name, write_file
+from fairlead.backends.local.rundir import FAILED, LOST, RUNNING, SUSPENDED, Doc, RunDir, dir_name, write_file
 from fairlead.backends.ray import runs, ship
 from fairlead.backends.ray.bridge import Bridge
 from fairlead.backends.ray.fence import Fence
@@ -125,11 +125,13 @@ class RayExecutor:
             return
         why, retry = "", False
         try:
-            self._check(order)
             made = plan(order, self.nodes.gpus, self.settings, self._namespace)
+            before = self._before(order, made)
             run = Run(order.job, order.run, os.path.join(self._runs_dir, dir_name(*key)), made)
             self._runs[key] = self._by_name[run.name] = run
             await self._in_thread(partial(runs.write_down, self._runs_dir, dir_name(*key), made))
+            if before is not None:
+                await self._in_thread(partial(runs.follow_on, run, before))
         except Refused as error:
             why = str(error)
         except OSError as error:
@@ -140,17 +142,29 @@ class RayExecutor:
             return
         self._begin(run)
 
-    def _check(self, order: Order) -> None:
-        """Raises Refused where an earlier run of it is still there: a job is never there twice."""
-        for (job, number), run in self._runs.items():
-            if job == order.job and number != order.run and not run.is_over:
-                raise Refused(
-                    f"run {number} of it is still {phase_of(run.state)}; it must end before run {order.run} begins"
-                )
+    def _before(self, order: Order, made: Doc) -> Run | None:
+        """The stopped run that this one goes on with, which is then in its plan. Raises Refused where it can't, and where an
+        earlier run is still there in another way: a job is never there twice."""
+        there = [
+            run
+            for (job, number), run in self._runs.items()
+            if job == order.job and number != order.run and not run.is_over
+        ]
+        if not there:
+            return None
+        last = max(there, key=lambda run: run.run)
+        phase = phase_of(last.state)
+        if not order.resumes or phase != SUSPENDED or last.run > order.run or len(there) > 1:
+            raise Refused(f"run {last.run} of it is still {phase}; it must end before run {order.run} begins")
+        for old, new in zip(last.plan["places"], made["places"], strict=False):
+            if len(last.nodes) != len(made["places"]) or any(old[key] != new[key] for key in ("node", "resources")):
+                raise Refused(f"it was stopped on {', '.join(last.nodes)} and can go on there only")
+        made |= {"name": last.name, "token": last.plan["token"], "continues": last.run}
+        return last
 
     def _begin(self, run: Run) -> None:
         """Or go on following it, where it has begun."""
-        create = not run.has_begun
+        create = not run.has_begun and run.continues is None
         if create:
             away = [self.nodes.by_name[node] for node in run.nodes if not self.nodes.by_name[node].is_up]
             if away and self.bridge.connected:
@@ -160,6 +174,10 @@ class RayExecutor:
                 late = f"Ray did not give it its GPUs on {', '.join(run.nodes)} within {self.settings.start_s:g} s"
                 timer = self._loop.call_later(self.settings.start_s, self._give_up, run, late)
                 self._deadlines[run.job, run.run] = timer
+        if run.continues is not None and not run.has_begun:
+            for number in run.alive:
+                message = {"op": "continue", "rundir": run.part(number).path}
+                self.bridge.tell(op="tell", name=run.name, parts=[number], message=message)
         places = [
             {
                 **place,
@@ -221,7 +239,12 @@ class RayExecutor:
         if run is None:
             return
         if event == "part":
-            self._learn(run, message["part"], message["state"])
+            state = message["state"]
+            about = self._runs.get((run.job, state.get("run", run.run)), run)
+            self._learn(about, message["part"], state)
+            before = self._runs.get((run.job, about.continues or 0))
+            if before is not None and phase_of(state) == RUNNING:
+                self._continued(before, message["part"], about.run)
         elif event == "gone":
             self._part_gone(run, message["part"], message["message"])
         elif event == "failed":
@@ -280,6 +303,8 @@ class RayExecutor:
                 run.waited.add(number)  # why is better known to Ray, which says so within a poll
             elif phase_of(state) != phase_of(run.parts[number]):
                 self._learn(run, number, state)
+            elif "continued_as" in state:
+                self._continued(run, number, state["continued_as"])
 
     async def _watch_silence(self) -> None:
         """Without its head nothing can be started anywhere. What runs is left to run: its files tell."""
@@ -306,6 +331,9 @@ class RayExecutor:
         run.parts[number] = {**state, "node": run.nodes[number]}
         self._judge(run)
 
+    def _continued(self, run: Run, number: int, as_run: int) -> None:
+        run.parts[number] = {**run.parts[number], "continued_as": as_run}
+
     def _judge(self, run: Run) -> None:
         if not run.rest_told and any(map(has_failed, run.parts)) and run.alive:
             run.rest_told = True
@@ -329,7 +357,11 @@ class RayExecutor:
             if timer:
                 timer.cancel()
         if run.is_over:
-            self.bridge.tell(op="release", name=run.name, parts=len(run.parts))
+            before = self._runs.get((run.job, run.continues or 0))
+            if before is not None and not before.is_over and phase == FAILED:
+                self._by_name[run.name] = before  # which stays stopped, with all it has
+            else:
+                self.bridge.tell(op="release", name=run.name, parts=len(run.parts))
 
     def _part_gone(self, run: Run, number: int, message: str) -> None:
         if number not in run.alive:
@@ -361,7 +393,8 @@ class RayExecutor:
 
     def _drop(self, run: Run) -> None:
         self._runs.pop((run.job, run.run), None)
-        self._by_name.pop(run.name, None)
+        if self._by_name.get(run.name) is run:
+            del self._by_name[run.name]
 
     async def _adopt(self) -> None:
         for name in sorted(os.listdir(self._runs_dir)):
@@ -371,7 +404,10 @@ class RayExecutor:
                 await self._in_thread(partial(runs.remove, path))
                 continue
             run.told = phase_of(run.state)
-            self._runs[run.job, run.run] = self._by_name[run.name] = run
+            self._runs[run.job, run.run] = run
+            before = self._by_name.get(run.name)
+            if before is None or before.run < run.run:
+                self._by_name[run.name] = run
 
     # -- small things --------------------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ class Keeper:
         self._code = code
         self._port = 0
         self._path = ""
+        self._next_path = ""  #: of the run as which a stopped one is to go on
         self._link: socket.socket | None = None
         self._state: Doc = {}
         self._count = 0
@@ -114,6 +115,8 @@ class Keeper:
         assert self._link
         message = wire.receive(self._link)
         if message:
+            if self._next_path and message["serves"] == message["state"]["run"]:
+                self._path, self._next_path = self._next_path, ""
             self._learn(message["state"])
         elif message is None:
             asyncio.get_running_loop().remove_reader(self._link.fileno())
@@ -161,6 +164,8 @@ class Keeper:
     async def tell(self, message: Doc) -> None:
         from fairlead.backends.local import wire
 
+        if message["op"] == "continue" and message["rundir"] != self._path:
+            self._next_path = message["rundir"]
         if self._link:
             wire.send(self._link, message)
 

@@ -41,6 +41,12 @@ class Run:
         return str(self.plan["name"])
 
     @property
+    def continues(self) -> int | None:
+        """The stopped run whose processes, actors and placement group it is to go on with."""
+        number = self.plan.get("continues")
+        return None if number is None else int(number)
+
+    @property
     def nodes(self) -> list[str]:
         return [place["node"] for place in self.plan["places"]]
 
@@ -85,6 +91,16 @@ def write_down(parent: str, name: str, plan: Doc) -> str:
     sync_dir(path)
     sync_dir(parent)
     return path
+
+
+def follow_on(run: Run, before: Run) -> None:
+    """A directory for each part of a run that goes on with the processes of the one before it: the supervisors take them up.
+    Raises OSError."""
+    for number, place in enumerate(run.plan["places"]):
+        order = before.part(number).order() | {"run": run.run, "resumes": True}
+        order |= {key: place["order"][key] for key in ("grace_s", "log", "methods", "checkpoint_signal")}
+        with contextlib.suppress(FileExistsError):
+            RunDir.create(run.path, str(number), order)
 
 
 def read(path: str) -> Run | None:
