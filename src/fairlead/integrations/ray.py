@@ -180,8 +180,8 @@ class Resources:
             found = self._granted(after)
             if found is not None:
                 return found
-            if time.monotonic() - asked_s > _ASK_S:
-                asked_s = time.monotonic()
+            if time.perf_counter() - asked_s > _ASK_S:
+                asked_s = time.perf_counter()
                 job = self._client.job(self.job)
                 if job.ended:
                     raise RuntimeError(f"fairlead lends nothing any more: job {self.job} is {job.state}; {job.message}")
@@ -210,10 +210,10 @@ class Resources:
 
     def _watch(self) -> None:
         """Show that we live; see that it is wanted back."""
-        touched_s = time.monotonic()
+        touched_s = time.perf_counter()
         while not self._ends.wait(_LOOK_S):
-            if time.monotonic() - touched_s > _STALE_S / 10:
-                touched_s = time.monotonic()
+            if time.perf_counter() - touched_s > _STALE_S / 10:
+                touched_s = time.perf_counter()
                 self._touch()
             grant = self._grant
             if grant is None or grant.recalled.is_set():
