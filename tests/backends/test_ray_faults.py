@@ -109,6 +109,7 @@ def test_a_node_dies_under_load_and_comes_back(path: Path, tmp_path: Path, own_r
     assert sorted(ends) == sorted(orders)  # each job's work was finished once
 
 
+@pytest.mark.long
 def test_the_head_dies_under_load_and_another_one_takes_its_place(
     path: Path, tmp_path: Path, own_ray: RayCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

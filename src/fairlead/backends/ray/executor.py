@@ -54,7 +54,7 @@ class RayExecutor:
         self._deadlines: dict[_Key, asyncio.TimerHandle] = {}
         self._first_poll = asyncio.Event()
         self._heard_s = self._loop.time()
-        self._is_clean = False  #: what Ray has of ours and we don't know has been let go
+        self._is_taken_up = False  #: since the last connection, everything that runs has been taken up
         self.nodes = Nodes(os.path.join(folder, "nodes.json"))
         self._namespace = _namespace(folder)
         self.bridge = Bridge(settings, self._namespace, ship.lay_down(folder), folder, self._hear)
@@ -233,7 +233,7 @@ class RayExecutor:
             self._polled(message)
             return
         if event == "connected":
-            self._is_clean = False
+            self._is_taken_up = False
             return
         run = self._by_name.get(message.get("name", ""))
         if run is None:
@@ -263,24 +263,30 @@ class RayExecutor:
         for node in gone:
             for run in [one for one in self._runs.values() if node.name in one.nodes and not one.has_begun]:
                 self._give_up(run, f"node {node.name} went down: {node.message}")
-        if not self._is_clean:
-            self._is_clean = True
-            self._take_up(message)
+        if not self._is_taken_up:
+            self._is_taken_up = True
+            self._take_up()
         else:
             self._compare(message)
+        self._let_go(message)
         self._spawn(self._read_files())
 
-    def _take_up(self, message: Doc) -> None:
-        """A new connection: follow what runs, say again what was asked, let go of what nobody has."""
-        there = {*message["groups"], *(actor.rpartition("#")[0] for actor in message["actors"])}
-        for name in there:
-            run = self._by_name.get(name)
-            if (run is None or run.is_over) and message["groups"].get(name) != "REMOVED":
-                self.bridge.tell(op="release", name=name, parts=len(run.parts) if run else _MOST_PARTS)
+    def _take_up(self) -> None:
+        """A new connection: follow what runs, say again what was asked."""
         for run in list(self._runs.values()):
             if not run.is_over:
                 self._begin(run)
                 self._ask(run)
+
+    def _let_go(self, message: Doc) -> None:
+        """What Ray has of ours and nobody needs: what was to be released when the connection broke, or we died."""
+        actors: dict[str, list[str]] = {name: [] for name, state in message["groups"].items() if state != "REMOVED"}
+        for actor in message["actors"]:
+            actors.setdefault(actor.rpartition("#")[0], []).append(actor)
+        for name, own in actors.items():
+            run = self._by_name.get(name)
+            if run is None or run.is_over:
+                self.bridge.tell(op="release", name=name, actors=own)
 
     def _compare(self, message: Doc) -> None:
         """Somebody may have killed an actor or removed a group, and the news of it may have got lost."""
@@ -361,7 +367,7 @@ class RayExecutor:
             if before is not None and not before.is_over and phase == FAILED:
                 self._by_name[run.name] = before  # which stays stopped, with all it has
             else:
-                self.bridge.tell(op="release", name=run.name, parts=len(run.parts))
+                self.bridge.tell(op="release", name=run.name, actors=run.actors)
 
     def _part_gone(self, run: Run, number: int, message: str) -> None:
         if number not in run.alive:
@@ -418,10 +424,6 @@ class RayExecutor:
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         return await asyncio.to_thread(work)
-
-
-#: how many actors a group of ours that nobody knows any more is searched for
-_MOST_PARTS = 64
 
 
 def _namespace(folder: str) -> str:
