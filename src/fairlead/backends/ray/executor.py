@@ -54,6 +54,7 @@ class RayExecutor:
         self._deadlines: dict[_Key, asyncio.TimerHandle] = {}
         self._first_poll = asyncio.Event()
         self._heard_s = self._loop.time()
+        self._is_asked = False  #: what was found has been told
         self._is_taken_up = False  #: since the last connection, everything that runs has been taken up
         self.nodes = Nodes(os.path.join(folder, "nodes.json"))
         self._namespace = _namespace(folder)
@@ -105,6 +106,7 @@ class RayExecutor:
 
     async def found(self) -> Sequence[Found]:
         """From here on adopted runs report like any other."""
+        self._is_asked = True
         for run in self._runs.values():
             run.is_silent = False
         for node in self.nodes.by_name.values():
@@ -255,10 +257,9 @@ class RayExecutor:
     def _polled(self, message: Doc) -> None:
         self._heard_s = now = self._loop.time()
         came, gone = self.nodes.update(message["nodes"], now)
-        is_first = not self._first_poll.is_set()
         self._first_poll.set()
         for kind, nodes in ((ReportKind.NODE_DOWN, gone), (ReportKind.NODE_UP, came)):
-            for node in nodes if not is_first else ():
+            for node in nodes:
                 self._tell_node(kind, node)
         for node in gone:
             for run in [one for one in self._runs.values() if node.name in one.nodes and not one.has_begun]:
@@ -325,7 +326,9 @@ class RayExecutor:
                 await self._read_files()
 
     def _tell_node(self, kind: ReportKind, node: Node) -> None:
-        self._reports.put_nowait(Report(kind, time.time(), node=node.name, message=node.message))
+        """Once somebody has asked what was found; before that, it is found."""
+        if self._is_asked:
+            self._reports.put_nowait(Report(kind, time.time(), node=node.name, message=node.message))
 
     # -- what becomes of runs ------------------------------------------------------------------------------------------
 
@@ -334,8 +337,11 @@ class RayExecutor:
             return
         if phase_of(state) == LOST and run.gone.get(number):
             state = {**state, "message": f"{run.gone[number]}; {state.get('message', '')}".rstrip("; ")}
+        began = phase_of(state) == RUNNING and phase_of(run.parts[number]) != RUNNING
         run.parts[number] = {**state, "node": run.nodes[number]}
         self._judge(run)
+        if began:
+            self._ask(run)  # what it was told before it was there it has not heard
 
     def _continued(self, run: Run, number: int, as_run: int) -> None:
         run.parts[number] = {**run.parts[number], "continued_as": as_run}
@@ -393,7 +399,7 @@ class RayExecutor:
         state = await self._in_thread(work) if not run.parts[number] else None
         if state is not None:
             self._learn(run, number, state)
-        elif not run.rest_told:  # it has begun after all
+        elif not is_over(run.parts[number]):  # it has begun after all
             run.asked = "stop"
             self._ask(run)
 
