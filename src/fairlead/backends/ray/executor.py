@@ -23,15 +23,14 @@ from fairlead.backends.ray.fence import Fence
 from fairlead.backends.ray.nodes import Node, Nodes
 from fairlead.backends.ray.plan import plan
 from fairlead.backends.ray.runs import Run
-from fairlead.backends.ray.settings import RaySettings
+from fairlead.backends.ray.settings import CAPABILITIES, RaySettings
 from fairlead.backends.ray.whole import has_failed, is_over, phase_of, report_of
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
-from fairlead.runtime.protocols import Capabilities, Found, Order, Report, ReportKind
+from fairlead.runtime.protocols import Arrival, Found, Order, Report, ReportKind
 
 #: how long there may be no word from Ray before its nodes count as out of reach
 SILENCE_S = 20.0
-CAPABILITIES = Capabilities(suspend=True, frees_memory=True, migrate=True, resize=True, share=True, choose_gpus=False)
 _T = TypeVar("_T")
 _Key = tuple[str, int]
 
@@ -213,6 +212,9 @@ class RayExecutor:
         if known and known.is_over:
             self._drop(known)
             await self._in_thread(partial(runs.remove, known.path))
+
+    async def arrivals(self) -> Sequence[Arrival]:
+        return ()
 
     async def decline(self, foreign: str, why: str, *, cancel: bool) -> None:
         """Nobody gives jobs to a Ray cluster for us to order: its own scheduler takes them at once."""
