@@ -27,8 +27,13 @@ STAYS = (
     sys.executable,
     "-S",
     "-c",
-    "import signal, sys, time; signal.signal(signal.SIGUSR1, lambda *_: sys.exit(0))\n"
-    "open(sys.argv[1], 'a').write(f'{time.time()}\\n')\nwhile True: time.sleep(60)",
+    """
+import signal, sys, time
+signal.signal(signal.SIGUSR1, lambda *_: sys.exit(0))
+open(sys.argv[1], 'a').write(f'{time.time()}\\n')
+while True:
+    time.sleep(60)
+""",
 )
 
 
@@ -58,7 +63,7 @@ async def suspended(bench: RayBench, times: int, folder: Path, signal: str) -> N
     for number in range(times):
         job, file = f"s{signal}{number}", folder / f"stays-{signal}{number}"
         await bench.begin(*STAYS, str(file), job=job, places=PLACE, checkpoint_signal=signal)
-        while not file.exists():
+        while not (file.exists() and file.read_text()):
             await asyncio.sleep(0.01)
         asked_s = time.time()
         await bench.executor.suspend(job, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,13 @@ class RayBench(Bench):
     def state(self, job: str = "job", run: int = 1, part: int = 0) -> dict[str, Any]:
         file = self.executor.settings.state_dir / "ray" / "runs" / f"{job}@{run}" / str(part) / "state.json"
         return json.loads(file.read_text()) if file.exists() else {}
+
+
+async def until(true: Callable[[], object]) -> None:
+    """Wait for a condition that nobody reports. Ray's workers take seconds to begin on a machine that is busy."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not true():
+            await asyncio.sleep(0.02)
 
 
 def settings(path: Path, cluster: RayCluster, **more: Any) -> RaySettings:

@@ -12,8 +12,8 @@ import pytest
 from fairlead.runtime.protocols import Place, ReportKind
 from servers.ray_cluster import RayCluster
 
-from .harness import is_gone, python, until
-from .ray_bench import RayBench, on_ray
+from .harness import is_gone, python
+from .ray_bench import RayBench, on_ray, until
 
 #: a program, a child of it, and a child's child that has left its session
 FAMILY = python(

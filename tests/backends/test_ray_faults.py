@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.backends.ray import RayExecutor
+from fairlead.backends.ray import RayExecutor, RaySettings
+from fairlead.model.errors import InputError
 from fairlead.runtime.protocols import Found, Order, Place, Report, ReportKind
 from servers.ray_cluster import NODES, SWIFT, RayCluster
 
-from .harness import is_gone, python, until
-from .ray_bench import PATIENCE_S, RayBench, on_ray, settings
+from .harness import is_gone, python
+from .ray_bench import PATIENCE_S, RayBench, on_ray, settings, until
 
 #: says when it began, that it lives, and when it ended by itself; all that ever ran can be read from the file
 WITNESS = python(
@@ -109,6 +110,7 @@ def test_a_node_dies_under_load_and_comes_back(path: Path, tmp_path: Path, own_r
     assert sorted(ends) == sorted(orders)  # each job's work was finished once
 
 
+@pytest.mark.long
 def test_the_head_dies_under_load_and_another_one_takes_its_place(
     path: Path, tmp_path: Path, own_ray: RayCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,3 +200,33 @@ def test_the_scheduler_is_killed_at_any_moment_and_the_next_one_takes_everything
     assert sorted(one[:3] for one in deeds(witness, "end")) == sorted([*((job, 1, 0) for job in jobs), ("j5", 1, 1)])
     assert not [pid for *_, pid in deeds(witness, "begin") if not is_gone(pid)]
     assert os.path.isdir(path)
+
+
+def test_a_scheduler_begins_without_its_cluster_where_it_knew_it(path: Path, ray_python: Path) -> None:
+    nowhere = RaySettings(path, "127.0.0.1:1", python=str(ray_python), connect_s=1.0)
+
+    async def scenario() -> None:
+        with pytest.raises(InputError, match="no Ray cluster could be reached within 1 s"):
+            await RayExecutor.open(nowhere)
+        (path / "ray").mkdir(parents=True, exist_ok=True)
+        known = {
+            "name": "a",
+            "base": "a",
+            "gpus": 4,
+            "gpu_type": "",
+            "cpus": 8,
+            "memory_mib": 0,
+            "path": [],
+            "id": "f0",
+        }
+        (path / "ray" / "nodes.json").write_text(json.dumps([known]))
+        executor = await RayExecutor.open(nowhere)
+        try:
+            assert [(node.name, node.gpus) for node in (await executor.inventory()).nodes] == [("a", 4)]
+            assert await executor.found() == []
+            bench = RayBench(executor)
+            await bench.wait_node(ReportKind.NODE_DOWN, "a")
+        finally:
+            await executor.close()
+
+    asyncio.run(scenario())

@@ -45,6 +45,7 @@ _NODE_ID = "ray.io/node-id"
 _LOOK_S = 0.1
 #: a program that has not shown itself for so long is taken for dead, and its GPUs go back
 _STALE_S = 60.0
+_RETURN_S = 20.0  #: how long fairlead may take to see that what it lent was returned
 _ASK_S = 2.0  #: how often the scheduler is asked whether the job is still there
 
 #: what fairlead runs in the program's stead, on each node of the grant: it says what was granted, passes on that it is wanted
@@ -159,19 +160,27 @@ class Resources:
                 return
 
     def close(self) -> None:
-        """All of it goes back."""
-        from fairlead.client import ClientError
-
+        """All of it goes back: the job that stood for it ends, or is cancelled where it waits."""
         if self._ends.is_set():
             return
         self._ends.set()
         self._watcher.join()
-        if self._grant is not None:
-            self._give_back(self._grant)
-        with contextlib.suppress(ClientError, InputError):
+        try:
+            self._end_job()
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _end_job(self) -> None:
+        from fairlead.client import ClientError
+
+        with contextlib.suppress(ClientError, InputError, TimeoutError):
+            if self._grant is not None:
+                self._give_back(self._grant)
+                with contextlib.suppress(TimeoutError):
+                    self._client.wait(self.job, timeout_s=_RETURN_S)
+                    return
             self._client.cancel(self.job)
             self._client.wait(self.job, timeout_s=_STALE_S)
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _next(self, after: int) -> Grant:
         """The grant of the first run behind that one. RuntimeError where the job has ended, and none will come."""

@@ -44,6 +44,7 @@ class Bridge:
         self._out = out
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._actors_at: dict[str, Any] = {}  #: handles of what is followed
+        self._released: set[str] = set()  #: names are never used again
         self._keeper = ray.remote(keeper.Keeper)
         self._sweep = ray.remote(keeper.sweep_node)
 
@@ -61,7 +62,7 @@ class Bridge:
         elif operation == "tell":
             self._do("", self._tell(message))
         elif operation == "release":
-            self._do("", self._release(message["name"], message["parts"]))
+            self._do("", self._release(message["name"], message["actors"]))
         elif operation == "sweep":
             self._do(f"sweep {message['name']}", self._sweep_node(message))
         elif operation == "look":
@@ -115,6 +116,9 @@ class Bridge:
         try:
             if message["create"]:
                 actors = await _in_thread(lambda: self._actors(name, places))
+                if name in self._released:
+                    await self._release(name, [_part(name, number) for number in range(len(places))])
+                    return
             else:
                 actors = await _in_thread(lambda: [_find(_part(name, i)) for i in range(len(places))])
             present = [one for one in actors if one is not None]
@@ -197,14 +201,14 @@ class Bridge:
                 with contextlib.suppress(ray.exceptions.RayError):
                     await actor.tell.remote(message["message"])
 
-    async def _release(self, name: str, parts: int) -> None:
-        """Its GPUs go back to Ray."""
+    async def _release(self, name: str, actors: list[str]) -> None:
+        """Its GPUs go back to Ray. What is just being made of it is released as soon as it is there."""
+        self._released.add(name)
 
         def release() -> None:
             with contextlib.suppress(ValueError):
                 remove_placement_group(get_placement_group(name))
-            for number in range(parts):
-                actor = _find(_part(name, number))
+            for actor in map(_find, actors):
                 if actor is not None:
                     ray.kill(actor, no_restart=True)
 

@@ -15,23 +15,22 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from functools import partial
 from typing import TypeVar
 
+from fairlead.backends.local.layout import Refused
 from fairlead.backends.local.rundir import FAILED, LOST, RUNNING, SUSPENDED, Doc, RunDir, dir_name, write_file
-from fairlead.backends.orders import Refused
 from fairlead.backends.ray import runs, ship
 from fairlead.backends.ray.bridge import Bridge
 from fairlead.backends.ray.fence import Fence
 from fairlead.backends.ray.nodes import Node, Nodes
 from fairlead.backends.ray.plan import plan
 from fairlead.backends.ray.runs import Run
-from fairlead.backends.ray.settings import RaySettings
+from fairlead.backends.ray.settings import CAPABILITIES, RaySettings
 from fairlead.backends.ray.whole import has_failed, is_over, phase_of, report_of
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
-from fairlead.runtime.protocols import Capabilities, Found, Order, Report, ReportKind
+from fairlead.runtime.protocols import Arrival, Found, Order, Report, ReportKind
 
 #: how long there may be no word from Ray before its nodes count as out of reach
 SILENCE_S = 20.0
-CAPABILITIES = Capabilities(suspend=True, frees_memory=True, migrate=True, resize=True, share=True, choose_gpus=False)
 _T = TypeVar("_T")
 _Key = tuple[str, int]
 
@@ -54,7 +53,8 @@ class RayExecutor:
         self._deadlines: dict[_Key, asyncio.TimerHandle] = {}
         self._first_poll = asyncio.Event()
         self._heard_s = self._loop.time()
-        self._is_clean = False  #: what Ray has of ours and we don't know has been let go
+        self._is_asked = False  #: what was found has been told
+        self._is_taken_up = False  #: since the last connection, everything that runs has been taken up
         self.nodes = Nodes(os.path.join(folder, "nodes.json"))
         self._namespace = _namespace(folder)
         self.bridge = Bridge(settings, self._namespace, ship.lay_down(folder), folder, self._hear)
@@ -105,6 +105,7 @@ class RayExecutor:
 
     async def found(self) -> Sequence[Found]:
         """From here on adopted runs report like any other."""
+        self._is_asked = True
         for run in self._runs.values():
             run.is_silent = False
         for node in self.nodes.by_name.values():
@@ -212,6 +213,9 @@ class RayExecutor:
             self._drop(known)
             await self._in_thread(partial(runs.remove, known.path))
 
+    async def arrivals(self) -> Sequence[Arrival]:
+        return ()
+
     async def decline(self, foreign: str, why: str, *, cancel: bool) -> None:
         """Nobody gives jobs to a Ray cluster for us to order: its own scheduler takes them at once."""
 
@@ -233,7 +237,7 @@ class RayExecutor:
             self._polled(message)
             return
         if event == "connected":
-            self._is_clean = False
+            self._is_taken_up = False
             return
         run = self._by_name.get(message.get("name", ""))
         if run is None:
@@ -255,32 +259,37 @@ class RayExecutor:
     def _polled(self, message: Doc) -> None:
         self._heard_s = now = self._loop.time()
         came, gone = self.nodes.update(message["nodes"], now)
-        is_first = not self._first_poll.is_set()
         self._first_poll.set()
         for kind, nodes in ((ReportKind.NODE_DOWN, gone), (ReportKind.NODE_UP, came)):
-            for node in nodes if not is_first else ():
+            for node in nodes:
                 self._tell_node(kind, node)
         for node in gone:
             for run in [one for one in self._runs.values() if node.name in one.nodes and not one.has_begun]:
                 self._give_up(run, f"node {node.name} went down: {node.message}")
-        if not self._is_clean:
-            self._is_clean = True
-            self._take_up(message)
+        if not self._is_taken_up:
+            self._is_taken_up = True
+            self._take_up()
         else:
             self._compare(message)
+        self._let_go(message)
         self._spawn(self._read_files())
 
-    def _take_up(self, message: Doc) -> None:
-        """A new connection: follow what runs, say again what was asked, let go of what nobody has."""
-        there = {*message["groups"], *(actor.rpartition("#")[0] for actor in message["actors"])}
-        for name in there:
-            run = self._by_name.get(name)
-            if (run is None or run.is_over) and message["groups"].get(name) != "REMOVED":
-                self.bridge.tell(op="release", name=name, parts=len(run.parts) if run else _MOST_PARTS)
+    def _take_up(self) -> None:
+        """A new connection: follow what runs, say again what was asked."""
         for run in list(self._runs.values()):
             if not run.is_over:
                 self._begin(run)
                 self._ask(run)
+
+    def _let_go(self, message: Doc) -> None:
+        """What Ray has of ours and nobody needs: what was to be released when the connection broke, or we died."""
+        actors: dict[str, list[str]] = {name: [] for name, state in message["groups"].items() if state != "REMOVED"}
+        for actor in message["actors"]:
+            actors.setdefault(actor.rpartition("#")[0], []).append(actor)
+        for name, own in actors.items():
+            run = self._by_name.get(name)
+            if run is None or run.is_over:
+                self.bridge.tell(op="release", name=name, actors=own)
 
     def _compare(self, message: Doc) -> None:
         """Somebody may have killed an actor or removed a group, and the news of it may have got lost."""
@@ -319,7 +328,9 @@ class RayExecutor:
                 await self._read_files()
 
     def _tell_node(self, kind: ReportKind, node: Node) -> None:
-        self._reports.put_nowait(Report(kind, time.time(), node=node.name, message=node.message))
+        """Once somebody has asked what was found; before that, it is found."""
+        if self._is_asked:
+            self._reports.put_nowait(Report(kind, time.time(), node=node.name, message=node.message))
 
     # -- what becomes of runs ------------------------------------------------------------------------------------------
 
@@ -328,8 +339,11 @@ class RayExecutor:
             return
         if phase_of(state) == LOST and run.gone.get(number):
             state = {**state, "message": f"{run.gone[number]}; {state.get('message', '')}".rstrip("; ")}
+        began = phase_of(state) == RUNNING and phase_of(run.parts[number]) != RUNNING
         run.parts[number] = {**state, "node": run.nodes[number]}
         self._judge(run)
+        if began:
+            self._ask(run)  # what it was told before it was there it has not heard
 
     def _continued(self, run: Run, number: int, as_run: int) -> None:
         run.parts[number] = {**run.parts[number], "continued_as": as_run}
@@ -361,7 +375,7 @@ class RayExecutor:
             if before is not None and not before.is_over and phase == FAILED:
                 self._by_name[run.name] = before  # which stays stopped, with all it has
             else:
-                self.bridge.tell(op="release", name=run.name, parts=len(run.parts))
+                self.bridge.tell(op="release", name=run.name, actors=run.actors)
 
     def _part_gone(self, run: Run, number: int, message: str) -> None:
         if number not in run.alive:
@@ -387,7 +401,7 @@ class RayExecutor:
         state = await self._in_thread(work) if not run.parts[number] else None
         if state is not None:
             self._learn(run, number, state)
-        elif not run.rest_told:  # it has begun after all
+        elif not is_over(run.parts[number]):  # it has begun after all
             run.asked = "stop"
             self._ask(run)
 
@@ -418,10 +432,6 @@ class RayExecutor:
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         return await asyncio.to_thread(work)
-
-
-#: how many actors a group of ours that nobody knows any more is searched for
-_MOST_PARTS = 64
 
 
 def _namespace(folder: str) -> str:

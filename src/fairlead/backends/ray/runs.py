@@ -41,6 +41,10 @@ class Run:
         return str(self.plan["name"])
 
     @property
+    def actors(self) -> list[str]:
+        return [f"{self.name}#{number}" for number in range(len(self.parts))]
+
+    @property
     def continues(self) -> int | None:
         """The stopped run whose processes, actors and placement group it is to go on with."""
         number = self.plan.get("continues")

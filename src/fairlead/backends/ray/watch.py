@@ -8,9 +8,8 @@ import time
 
 from fairlead.backends.local.rundir import Doc
 from fairlead.backends.ray.bridge import Bridge
-from fairlead.backends.ray.executor import CAPABILITIES
 from fairlead.backends.ray.nodes import Nodes
-from fairlead.backends.ray.settings import RaySettings
+from fairlead.backends.ray.settings import CAPABILITIES, RaySettings
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
 from fairlead.model.job import JobSpec
