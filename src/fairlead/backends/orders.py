@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import pwd
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from fairlead.runtime.protocols import Order
+from fairlead.model.suggest import unknown
+from fairlead.runtime.protocols import Order, Place
 
 #: what a login gives on Debian and its like
 LOGIN_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
@@ -31,6 +33,16 @@ def check_texts(order: Order) -> None:
     for name in order.env:
         if not name or "=" in name:
             raise Refused(f"{name!r} is no name for an environment variable")
+
+
+def check_places(order: Order, gpus: Mapping[str, int]) -> None:
+    """`gpus`: how many each node has."""
+    for place in order.places:
+        if place.node not in gpus:
+            raise Refused(str(unknown("node", place.node, gpus)))
+        count = gpus[place.node]
+        if any(not 0 <= gpu < count for gpu in place.gpus):
+            raise Refused(f"node {place.node!r} has {count} GPUs; it was to use {list(place.gpus)}")
 
 
 def signal_number(name: str) -> int:
@@ -75,17 +87,29 @@ def environment(order: Order, user: Mapping[str, Any] | None, passed_on: Mapping
     return env
 
 
-def rank_variables(order: Order, master_addr: str) -> list[list[dict[str, str]]]:
-    """For each place its processes' variables: one process; or one per GPU, each of which sees all of its place and takes its own
-    by LOCAL_RANK, as torchrun does it. MASTER_PORT is for whoever knows what is free there."""
+@dataclass(frozen=True)
+class RankPlan:
+    node_rank: int
+    place: Place
+    memory_mib: int | None  #: its part of the job's
+    env: dict[str, str]  #: without MASTER_ADDR and MASTER_PORT, which are known once rank 0 has a machine
+
+
+def ranks_of(order: Order) -> Iterator[RankPlan]:
+    """One process per place; or per GPU, each of which sees all of its place and takes its own by LOCAL_RANK, as torchrun
+    does it."""
     counts = [max(1, len(place.gpus)) if order.per_gpu else 1 for place in order.places]
     world = sum(counts)
-    found: list[list[dict[str, str]]] = []
+    gpus_of_all = sum(len(place.gpus) for place in order.places)
     rank = 0
     for node_rank, (place, count) in enumerate(zip(order.places, counts, strict=True)):
-        own = []
+        share = len(place.gpus) / gpus_of_all if gpus_of_all else 1 / len(order.places)
+        memory_mib = None if order.memory_mib is None else max(1, int(order.memory_mib * share / count))
         for local_rank in range(count):
-            own.append(
+            yield RankPlan(
+                node_rank,
+                place,
+                memory_mib,
                 {
                     "RANK": str(rank),
                     "LOCAL_RANK": str(local_rank),
@@ -93,10 +117,7 @@ def rank_variables(order: Order, master_addr: str) -> list[list[dict[str, str]]]
                     "LOCAL_WORLD_SIZE": str(count),
                     "NODE_RANK": str(node_rank),
                     "NNODES": str(len(order.places)),
-                    "MASTER_ADDR": master_addr,
                     "FAIRLEAD_NODE": place.node,
-                }
+                },
             )
             rank += 1
-        found.append(own)
-    return found

@@ -28,7 +28,21 @@ def policies(
     from fairlead.core.choices import known_policies
 
     rows = known_policies()
-    emit(rows, output, lambda: _table(rows))
+    if not engine:
+        emit(rows, output, lambda: _table(rows))
+        return
+    from fairlead.cli.live.engines import capabilities_of
+    from fairlead.runtime.within import losses
+
+    can = capabilities_of(engine)
+    for row in rows:
+        row["loses"] = losses(row["name"], can)
+    emit(rows, output, lambda: _losses(engine, rows))
+
+
+def _losses(engine: str, rows: list[dict[str, Any]]) -> RenderableType:
+    lines = [[row["name"], row["summary"], "; ".join(row["loses"]) or "nothing"] for row in rows]
+    return grid(["name", "what it does", f"loses on {engine}"], lines)
 
 
 def placers(output: OutputOption = Output.table) -> None:

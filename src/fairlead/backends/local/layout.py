@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-import signal
-from collections.abc import Mapping
 
 from fairlead.backends.local.inventory import Machine
 from fairlead.backends.local.rundir import Doc
 from fairlead.backends.local.settings import LocalSettings
-from fairlead.backends.ranks import ranks_of
-from fairlead.model.suggest import unknown
+from fairlead.backends.orders import check_places, check_texts, environment, ranks_of, signal_number, unix_user
 from fairlead.runtime.protocols import Order, Place, Suspension
 
 
 def plan(order: Order, machine: Machine, settings: LocalSettings) -> Doc:
     """What goes into order.json. Raises Refused."""
-    check(order, {node: len(own) for node, own in machine.gpus.items()})
-    user = _user(order.user)
+    check_texts(order)
+    check_places(order, {node: len(own) for node, own in machine.gpus.items()})
+    user = unix_user(order.user)
     token = os.urandom(12).hex()
     return {
         "job": order.job,
@@ -54,51 +52,8 @@ def methods(order: Order, machine: Machine, settings: LocalSettings) -> list[str
     return [str(way) for way in order.suspend if way in ways]
 
 
-def check(order: Order, gpus: Mapping[str, int]) -> None:
-    """Raises Refused. `gpus`: how many each node has."""
-    if not order.job or len(order.job.encode()) > 80:
-        raise Refused(f"a job's id has 1 to 80 bytes; this one is {order.job!r}")
-    if not order.command or not order.command[0]:
-        raise Refused("it has no command")
-    if not order.places:
-        raise Refused("it has no place to run at")
-    texts = [*order.command, order.workdir, order.log, *order.env, *order.env.values()]
-    if any("\0" in text for text in texts):
-        raise Refused("its command, environment or a path has a NUL character in it")
-    for name in order.env:
-        if not name or "=" in name:
-            raise Refused(f"{name!r} is no name for an environment variable")
-    for place in order.places:
-        if place.node not in gpus:
-            raise Refused(str(unknown("node", place.node, gpus)))
-        count = gpus[place.node]
-        if any(not 0 <= gpu < count for gpu in place.gpus):
-            raise Refused(f"node {place.node!r} has {count} GPUs; it was to use {list(place.gpus)}")
-
-
-def signal_number(name: str) -> int:
-    if not name:
-        return 0
-    try:
-        return signal.Signals[name if name.startswith("SIG") else f"SIG{name}"]
-    except KeyError:
-        raise Refused(f"there is no signal {name!r}; SIGUSR1 is one that programs use for checkpoints") from None
-
-
-def _user(name: str) -> Doc | None:
-    """None where the job runs as whoever we are."""
-    if not name:
-        return None
-    try:
-        entry = pwd.getpwnam(name)
-    except KeyError:
-        raise Refused(f"this machine has no user {name!r}") from None
-    if entry.pw_uid == os.geteuid():
-        return None
-    if os.geteuid() != 0:
-        who = pwd.getpwuid(os.geteuid()).pw_name
-        raise Refused(f"it is to run as {name!r}, but the scheduler runs as {who!r} and only root may change users")
-    return {"name": name, "uid": entry.pw_uid, "gid": entry.pw_gid, "home": entry.pw_dir, "shell": entry.pw_shell}
+def _passed_on(settings: LocalSettings) -> dict[str, str]:
+    return {name: os.environ[name] for name in settings.pass_env if name in os.environ}
 
 
 def _home(user: Doc | None) -> str:

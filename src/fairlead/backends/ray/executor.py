@@ -15,8 +15,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from functools import partial
 from typing import TypeVar
 
-from fairlead.backends.local.layout import Refused
 from fairlead.backends.local.rundir import FAILED, LOST, RUNNING, SUSPENDED, Doc, RunDir, dir_name, write_file
+from fairlead.backends.orders import Refused
 from fairlead.backends.ray import runs, ship
 from fairlead.backends.ray.bridge import Bridge
 from fairlead.backends.ray.fence import Fence
@@ -27,7 +27,7 @@ from fairlead.backends.ray.settings import CAPABILITIES, RaySettings
 from fairlead.backends.ray.whole import has_failed, is_over, phase_of, report_of
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
-from fairlead.runtime.protocols import Arrival, Found, Order, Report, ReportKind
+from fairlead.runtime.protocols import Found, Order, Report, ReportKind
 
 #: how long there may be no word from Ray before its nodes count as out of reach
 SILENCE_S = 20.0
@@ -212,9 +212,6 @@ class RayExecutor:
         if known and known.is_over:
             self._drop(known)
             await self._in_thread(partial(runs.remove, known.path))
-
-    async def arrivals(self) -> Sequence[Arrival]:
-        return ()
 
     async def decline(self, foreign: str, why: str, *, cancel: bool) -> None:
         """Nobody gives jobs to a Ray cluster for us to order: its own scheduler takes them at once."""

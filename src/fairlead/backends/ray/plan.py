@@ -7,9 +7,8 @@ import pwd
 import re
 from collections.abc import Mapping
 
-from fairlead.backends.local.layout import Refused, check, signal_number
 from fairlead.backends.local.rundir import Doc
-from fairlead.backends.ranks import ranks_of
+from fairlead.backends.orders import Refused, check_places, check_texts, ranks_of, signal_number
 from fairlead.backends.ray.settings import RaySettings
 from fairlead.runtime.protocols import Order, Suspension
 
@@ -21,7 +20,8 @@ LENDS = "FAIRLEAD_RAY_LEND"
 
 def plan(order: Order, gpus: Mapping[str, int], settings: RaySettings, namespace: str) -> Doc:
     """What goes into the run's order.json. `gpus`: how many each node has. Raises Refused."""
-    check(order, gpus)
+    check_texts(order)
+    check_places(order, gpus)
     name = f"{namespace}/{order.job}@{order.run}"
     token = os.urandom(12).hex()
     lends = order.env.get(LENDS) == "1"

@@ -36,7 +36,7 @@ from fairlead.backends.slurm.runs import Run
 from fairlead.backends.slurm.settings import PILOT, SlurmSettings, capabilities
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
-from fairlead.runtime.protocols import Arrival, Found, Order, Report, ReportKind, Suspension
+from fairlead.runtime.protocols import Found, Order, Report, ReportKind, Suspension
 
 log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -199,11 +199,6 @@ class SlurmExecutor:
                 known.remove()
 
         await self._at_desk(drop)
-
-    async def arrivals(self) -> Sequence[Arrival] | None:
-        if self.is_away:
-            return None
-        return await self._at_desk(lambda: self.guests.waiting(self.rows))
 
     async def decline(self, foreign: str, why: str, *, cancel: bool) -> None:
         await self._at_desk(lambda: self.guests.decline(foreign, why, cancel))

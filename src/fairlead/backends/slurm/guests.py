@@ -12,7 +12,6 @@ on them. So it can't run anywhere else while an unreachable node may still run i
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import time
@@ -25,7 +24,7 @@ from fairlead.backends.slurm.inventory import Site
 from fairlead.backends.slurm.rows import ACTIVE, NODE_LOST, Row
 from fairlead.backends.slurm.runs import Run
 from fairlead.model.errors import InputError
-from fairlead.runtime.protocols import Arrival, Report, ReportKind, Suspension
+from fairlead.runtime.protocols import Report, ReportKind, Suspension
 
 WAITING, ORDERED, DECLINED = "waiting", "ordered", "declined"
 _TABLE = "arrivals.json"
@@ -119,16 +118,6 @@ class Guests:
             self.decline(foreign, str(error), False)
             return
         self._emit(Report(ReportKind.APPEARED, time.time(), foreign=foreign, arrival=found))
-
-    def waiting(self, rows: Mapping[str, Row]) -> list[Arrival]:
-        """All that wait for us, those that ran and were suspended among them."""
-        found = []
-        for name, entry in self._table.items():
-            row = rows.get(entry["id"])
-            if entry["state"] == WAITING and row is not None and not row.is_terminal:
-                with contextlib.suppress(InputError):
-                    found.append(arrival(self._site, row, name))
-        return found
 
     def _send_back(self, rows: Mapping[str, Row]) -> None:
         """Whoever submitted past us, into the partition where jobs run, comes to wait like everybody."""

@@ -13,7 +13,7 @@ from fairlead.backends.orders import (
     Refused,
     check_texts,
     environment,
-    rank_variables,
+    ranks_of,
     signal_number,
     unix_user,
 )
@@ -82,34 +82,26 @@ def methods(order: Order, settings: SlurmSettings) -> list[str]:
 
 
 def _parts(order: Order, site: Site, is_pilot: bool) -> list[Doc]:
-    ranks = rank_variables(order, site.nodes[order.places[0].node].address)
-    shares = _shares(order)
+    master = {"MASTER_ADDR": site.nodes[order.places[0].node].address}
+    ranks = list(ranks_of(order))
     found: list[Doc] = []
-    first = 0
-    for place, own, share in zip(order.places, ranks, shares, strict=True):
+    for number, place in enumerate(order.places):
+        own = [rank for rank in ranks if rank.node_rank == number]
         env = {"FAIRLEAD_GPUS": ",".join(map(str, place.gpus)) if is_pilot else str(len(place.gpus))}
         if is_pilot or not place.gpus:
             env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, place.gpus))
         if place.milli < 1000:
             env["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(max(1, round(place.milli / 10)))
-        memory = None if order.memory_mib is None else max(1, int(order.memory_mib * share / len(own)))
         found.append(
             {
                 "node": place.node,
                 "gpus": list(place.gpus),
-                "first_rank": first,
-                "memory_mib": memory,
-                "ranks": [env | variables for variables in own],
+                "first_rank": int(own[0].env["RANK"]),
+                "memory_mib": own[0].memory_mib,
+                "ranks": [env | rank.env | master for rank in own],
             }
         )
-        first += len(own)
     return found
-
-
-def _shares(order: Order) -> list[float]:
-    """Each place's part of what the whole job has."""
-    total = sum(len(place.gpus) for place in order.places)
-    return [len(place.gpus) / total if total else 1 / len(order.places) for place in order.places]
 
 
 def submission(order: Order, doc: Doc, site: Site, settings: SlurmSettings, instance: str) -> list[str]:
@@ -167,6 +159,12 @@ def _amounts(order: Order, places: Sequence[Place], site: Site) -> list[str]:
         f"--mem={max(memory, 1)}M",
     ]
     return words + ([f"--gres=gpu:{gpus}"] if gpus else [])
+
+
+def _shares(order: Order) -> list[float]:
+    """Each place's part of what the whole job has."""
+    total = sum(len(place.gpus) for place in order.places)
+    return [len(place.gpus) / total if total else 1 / len(order.places) for place in order.places]
 
 
 def _cpus(machine: Machine, place: Place) -> int:

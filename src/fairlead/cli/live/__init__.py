@@ -13,6 +13,7 @@ from fairlead.cli.live import (
     nodes,
     policy,
     report,
+    shadow,
     submit,
     tenants,
     tokens,
@@ -40,5 +41,6 @@ def register(app: typer.Typer) -> None:
         events,
         tokens,
         backup,
+        shadow,
     ):
         module.register(app, LIVE)

@@ -6,6 +6,7 @@ An engine's module is imported when it is asked for: what it needs beyond fairle
 from __future__ import annotations
 
 import importlib.util
+import sys
 from typing import TYPE_CHECKING
 
 from fairlead.backends.local.settings import LocalSettings
@@ -61,7 +62,7 @@ def capabilities_of(engine: str) -> Capabilities:
 
         return capabilities("pilot" if engine == "slurm-pilot" else "jobs")
     if engine == "ray":
-        from fairlead.backends.ray.executor import CAPABILITIES
+        from fairlead.backends.ray.settings import CAPABILITIES
 
         return CAPABILITIES
     raise unknown("engine", engine, ["local", "slurm", "slurm-pilot", "ray"])
@@ -93,12 +94,16 @@ async def open_watcher(config: Config) -> Watcher:
     return await RayWatcher.open(_ray(config))
 
 
-def _need(extra: str) -> None:
-    """Looked for and not imported: it may be large, and is used in a process of its own."""
-    if importlib.util.find_spec(extra) is None:
+def _ray(config: Config) -> RaySettings:
+    from fairlead.backends.ray import RaySettings
+
+    if not config.ray_python and importlib.util.find_spec("ray") is None:
         raise InputError(
-            f"the engine {extra!r} needs a package that is not here", accepts=f"pip install 'fairlead[{extra}]'"
+            "the engine 'ray' needs a package that is not here",
+            accepts="pip install 'fairlead[ray]', or ray_python: a Python that has Ray",
         )
+    python = config.ray_python or sys.executable
+    return RaySettings(config.state_dir, config.address, poll_s=config.poll, python=python)
 
 
 def local_settings(config: Config) -> LocalSettings:

@@ -79,6 +79,7 @@ class Foresight:
         found |= {"ahead": [], "waits_for": [], "nodes": list(row.nodes), "engine": []}
         if row.state in FINAL:
             return found
+        found["engine"] = self._limits(row.id)
         told = self._still_told(row)
         if told is None:
             seen = await self._fresh.get(after=row.changed_seq)
@@ -91,6 +92,20 @@ class Foresight:
         reason = said.pop("reason").replace("_", "-")
         found |= {name: value for name, value in said.items() if name in found}
         return found | {"reason": row.reason if reason == "none" else reason}
+
+    def _limits(self, job_id: str) -> list[str]:
+        """What the executor can't do, where that changes what is decided of this job or of those before it."""
+        scheduler, job = self._scheduler, self._scheduler.jobs.get(job_id)
+        if job is None:
+            return []
+        name, can = scheduler.executor.name, scheduler.executor.capabilities
+        told = [f"{scheduler.policy} loses something on {name}: {one}" for one in losses(scheduler.policy, can)]
+        stays = why_it_stays(job.spec, can)
+        if stays and not why_it_stays(job.spec, EVERYTHING):
+            told.append(f"on {name} it runs to its end once it has begun: {stays}")
+        if (job.spec.min_gpus or job.spec.max_gpus) and not can.resize:
+            told.append(f"on {name} it keeps the {job.spec.total_gpus} GPUs that it asks for: nothing grows or shrinks")
+        return told
 
     def _still_told(self, row: JobRow) -> twin.Explanation | None:
         """The more jobs people ask about and the dearer it is, the longer an answer is kept, so that all of them together take

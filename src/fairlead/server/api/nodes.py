@@ -39,14 +39,19 @@ def _check_known(desk: Desk, node: str) -> None:
 @routes.get("/nodes", response_model=schemas.Nodes, summary="Nodes, their GPUs and who has them")
 async def listing(request: Request) -> Response:
     desk, who = desk_of(request), require(request, Act.SEE_CLUSTER)
-    picture, spec = await desk.pictures.latest(), desk.scheduler.spec
-    drained, closed = desk.scheduler.drained(), desk.scheduler.closed()
-    nodes = [_node_out(node, picture, who, drained, closed) for node in spec.nodes]
-    return answer({"nodes": nodes, "levels": spec.levels})
+    picture, scheduler = await desk.pictures.latest(), desk.scheduler
+    drained, closed, down = scheduler.drained(), scheduler.closed(), scheduler.down()
+    nodes = [_node_out(node, picture, who, drained, closed, down) for node in scheduler.spec.nodes]
+    return answer({"nodes": nodes, "levels": scheduler.spec.levels})
 
 
 def _node_out(
-    node: NodeSpec, picture: Picture, who: Identity, drained: Mapping[str, NodeRow], closed: Collection[str]
+    node: NodeSpec,
+    picture: Picture,
+    who: Identity,
+    drained: Mapping[str, NodeRow],
+    closed: Collection[str],
+    down: Mapping[str, str],
 ) -> dict[str, Any]:
     here, out = picture.on_node.get(node.name, ()), drained.get(node.name)
     return {
@@ -64,6 +69,7 @@ def _node_out(
         "drained_s": out.drained_s if out else None,
         "drained_by": out.drained_by if out else "",
         "drain_reason": out.drain_reason if out else "",
+        "down_reason": down.get(node.name, ""),
     }
 
 
@@ -94,7 +100,7 @@ async def one(request: Request, name: NodeName) -> Response:
         }
         for gpu in range(node.gpus)
     ]
-    shown = _node_out(node, picture, who, scheduler.drained(), scheduler.closed())
+    shown = _node_out(node, picture, who, scheduler.drained(), scheduler.closed(), scheduler.down())
     return answer({**shown, "each": each})
 
 
