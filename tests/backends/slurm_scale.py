@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -171,6 +172,8 @@ async def measure(cluster: SlurmCluster, jobs: int) -> dict[str, object]:
         found["64 released: last of them ended after"] = spread(ends) if ends else "none ended"
     cluster.clear()
     found["pilot mode"] = await pilots(folder / "pilots")
+    cluster.clear()
+    shutil.rmtree(folder, ignore_errors=True)
     return found
 
 
