@@ -1,4 +1,5 @@
-"""One browser for all tests, one scheduler for those of a file."""
+"""A browser and a scheduler for the tests of a file. Not for longer: while playwright is there, so is an event loop of its own, and tests
+of other files want to run theirs."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from .stage import Stage, staged
 SignedIn = Callable[..., Watched]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     path = chromium()
     with sync_playwright() as playwright:
@@ -33,7 +34,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """The seeded scenario, after six hours."""
     with staged(scenario.day(tmp_path_factory.mktemp("day") / "state")) as made:
