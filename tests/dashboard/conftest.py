@@ -1,4 +1,5 @@
-"""One browser and one scheduler for the tests of a file."""
+"""A browser and a scheduler for the tests of a file. Not for longer: while playwright is there, so is an event loop of its own, and tests
+of other files want to run theirs."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """The seeded scenario, after six hours."""
     with staged(scenario.day(tmp_path_factory.mktemp("day") / "state")) as made:

@@ -16,10 +16,10 @@ from .stage import Stage, regions
 
 HOURS = 6
 TENANTS = (
-    TenantSpec("language", None, 4.0),
+    TenantSpec("language", 320, 4.0),
     TenantSpec("vision", None, 3.0),
-    TenantSpec("speech", None, 2.0),
-    TenantSpec("robotics", None, 1.0),
+    TenantSpec("speech", 96, 2.0),
+    TenantSpec("robotics", 48, 1.0),
 )
 #: name, tenant, GPUs, hours, how often
 WORK = (

@@ -60,7 +60,8 @@ TRIED = """async () => {
   const foreign = document.createElement('script');
   foreign.src = 'https://elsewhere.example/x.js';
   document.head.append(foreign);
-  try { (0, eval)('window.hacked = "eval"'); } catch { /* as it should be */ }
+  // later, as the page itself would: what runs at once here is above the policy
+  await new Promise((done) => setTimeout(() => { try { (0, eval)('window.hacked = "eval"'); } catch { /* as it should be */ } done(); }, 50));
   await fetch('https://elsewhere.example/').catch(() => {});
   const frame = document.createElement('iframe');
   frame.src = 'https://elsewhere.example/';

@@ -74,8 +74,8 @@ async def cluster(
     return StreamingResponse(_beats(request, desk, who), media_type="text/event-stream", headers=headers)
 
 
-async def counts(desk: Desk) -> dict[str, Any]:
-    picture, scheduler = await desk.pictures.latest(), desk.scheduler
+async def counts(desk: Desk, after: int = 0) -> dict[str, Any]:
+    picture, scheduler = await desk.pictures.latest(after), desk.scheduler
     out = scheduler.closed()
     return {
         "gpus": scheduler.spec.gpus,
@@ -89,14 +89,14 @@ async def counts(desk: Desk) -> dict[str, Any]:
         "version": VERSION,
         "started_s": scheduler.started_s,
         "now_s": desk.clock(),
-        "last_event": scheduler.last_event,
+        "last_event": picture.last_event,
         "trouble": scheduler.trouble,
     }
 
 
 async def beat(desk: Desk) -> bytes:
     """The counts as one message of a stream."""
-    found = await counts(desk)
+    found = await counts(desk, after=desk.scheduler.last_event)
     return f"id: {found['last_event']}\nevent: cluster\ndata: {json.dumps(found, separators=(',', ':'))}\n\n".encode()
 
 

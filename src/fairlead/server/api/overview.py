@@ -101,6 +101,7 @@ class Overviews:
         return answer(
             {
                 "span": span,
+                "last_event": min(picture.last_event, history.last_event),
                 "from_s": begin,
                 "until_s": now,
                 "gpus": scheduler.spec.gpus,

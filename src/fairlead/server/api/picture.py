@@ -27,6 +27,7 @@ class Picture:
     usage_gpu_s: Mapping[str, float]
     gpus_on: Mapping[str, frozenset[int]]  #: which of a node's GPUs somebody has
     largest_node: int  #: GPUs of the largest
+    last_event: int  #: everything up to this row of the journal is in it
 
     @property
     def used_milli(self) -> int:
@@ -50,15 +51,19 @@ class Pictures:
         self._scheduler = scheduler
         self._fresh = Fresh(self._make, lambda: scheduler.last_event, 0.25, 2.0)
 
-    async def latest(self) -> Picture:
-        return await self._fresh.get()
+    async def latest(self, after: int = 0) -> Picture:
+        """`after`: a row of the journal that it must know of."""
+        return await self._fresh.get(after)
 
     async def _make(self) -> Picture:
         # a copy, since the scheduler goes on meanwhile
-        running = [job for job in self._scheduler.jobs.values() if job.is_running]
-        return await asyncio.to_thread(self._drawn, running)
+        running, last_event = (
+            [job for job in self._scheduler.jobs.values() if job.is_running],
+            self._scheduler.last_event,
+        )
+        return await asyncio.to_thread(self._drawn, running, last_event)
 
-    def _drawn(self, running: list[Job]) -> Picture:
+    def _drawn(self, running: list[Job], last_event: int) -> Picture:
         store = self._scheduler.store
         on_node: dict[str, list[Job]] = {}
         node_milli: Counter[str] = Counter()
@@ -81,6 +86,7 @@ class Pictures:
             usage_gpu_s={row.tenant: row.gpu_s for row in store.standing.usage()},
             gpus_on={node: frozenset(gpus) for node, gpus in gpus_on.items()},
             largest_node=max(node.gpus for node in self._scheduler.spec.nodes),
+            last_event=last_event,
         )
 
 

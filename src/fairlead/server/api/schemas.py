@@ -336,6 +336,7 @@ Series = Annotated[list[float], Field(description="a mean for each of `time_s`")
 
 class Overview(BaseModel):
     span: str
+    last_event: int = Field(description="everything up to this row of the journal is in it")
     from_s: Seconds
     until_s: Seconds
     gpus: int

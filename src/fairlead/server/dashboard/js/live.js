@@ -50,7 +50,8 @@ export const follow = async (signal) => {
 
 /**
  * Runs `ask` now and again whenever something has happened, no sooner than `every_ms` after it began last and never twice at
- * once; not at all while nobody looks. Returns a function that asks at once.
+ * once; not at all while nobody looks. Where `ask` returns the number of the last journal row that its answer knows of, it is asked
+ * again until that is the newest: answers are kept for a moment by the scheduler. Returns a function that asks at once.
  */
 export const keepFresh = (ask, signal, every_ms = 2000) => {
   let seen = -1, began = 0, asking = false, again = false, timer = 0;
@@ -62,7 +63,8 @@ export const keepFresh = (ask, signal, every_ms = 2000) => {
     began = performance.now();
     seen = latest?.last_event ?? -1;
     try {
-      await ask();
+      const knows = await ask();
+      if (typeof knows === 'number' && latest && knows < latest.last_event) again = true;
     } catch (error) {
       if (error.name !== 'AbortError') report(error);
     }

@@ -44,7 +44,7 @@ whenSignedOut(() => { if (ending) leave('Your token counts no more. Sign in agai
 let lastFailure = '';
 whenItFails((error) => {
   // what is not there any more is told by the page; a scheduler that does not answer, by the frame
-  if (error instanceof Problem && error.status === 0) return;
+  if (error instanceof Problem && (error.status === 0 || error.status === 401)) return;
   if (error.message !== lastFailure) toast(error.message, 'error');
   lastFailure = error.message;
 });

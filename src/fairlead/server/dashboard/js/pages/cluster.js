@@ -231,6 +231,7 @@ export default {
       draw();
       list();
       root.dataset.shown = 'true';
+      return data.last_event;
     }, signal, 2500);
     onTheme(draw, signal);
     new ResizeObserver(() => draw()).observe(field);

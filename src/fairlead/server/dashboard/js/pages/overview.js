@@ -169,9 +169,10 @@ export default {
     const ask = async () => {
       const mine = ++turn;
       const now = await get('/v1/overview', { span }, signal);
-      if (mine !== turn) return;
+      if (mine !== turn) return null;
       await show(now);
       root.dataset.shown = 'true';
+      return now.last_event;
     };
     keepFresh(ask, signal, 4000);
   },
