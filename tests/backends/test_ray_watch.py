@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -146,4 +147,4 @@ def test_in_the_shadow_of_a_real_cluster(tmp_path: Path, ray_cluster: RayCluster
     names = {row["job"]: json.loads(row["spec"])["name"] for row in rows if row["kind"] == "seen"}
     assert sorted(names.values()) == ["Model", "pair", "wide"]
     assert {names[row["job"]] for row in rows if row["kind"] == "start"} >= {"Model", "pair"}
-    assert [names[row["job"]] for row in rows if row["kind"] == "end"][0] == "pair"
+    assert next(names[row["job"]] for row in rows if row["kind"] == "end") == "pair"
