@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -61,3 +62,12 @@ async def on_ray(path: Path, cluster: RayCluster, **more: Any) -> AsyncIterator[
         yield RayBench(executor)
     finally:
         await executor.close()
+
+
+def environment(cluster: RayCluster) -> dict[str, str]:
+    """This Python with the cluster's Ray behind its own packages."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    own, its = (root / "lib" / version / "site-packages" for root in (Path(sys.prefix), cluster.python.parents[1]))
+    source = Path(__file__).resolve().parents[2] / "src"
+    env = {name: value for name, value in cluster.environment().items() if name.startswith("RAY_")}
+    return env | {"FAIRLEAD_POLL": "0.5s", "PYTHONPATH": f"{source}:{own}:{its}", "RAY_ADDRESS": cluster.address}

@@ -16,6 +16,8 @@ from tests.cli.live.daemon import Daemon, until
 
 from servers.ray_cluster import RayCluster
 
+from .ray_bench import environment
+
 PLAIN = """
 import json, os, sys, ray
 from ray.util.placement_group import remove_placement_group
@@ -75,15 +77,6 @@ with fairlead_resources(gpus=3, folder=folder) as resources:
         assert sorted(node for _, node in seen) == nodes, (seen, nodes)
 print("done", flush=True)
 """
-
-
-def environment(cluster: RayCluster) -> dict[str, str]:
-    """This Python with the cluster's Ray behind its own packages."""
-    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    own, its = (root / "lib" / version / "site-packages" for root in (Path(sys.prefix), cluster.python.parents[1]))
-    source = Path(__file__).resolve().parents[2] / "src"
-    env = {name: value for name, value in cluster.environment().items() if name.startswith("RAY_")}
-    return env | {"FAIRLEAD_POLL": "0.5s", "PYTHONPATH": f"{source}:{own}:{its}", "RAY_ADDRESS": cluster.address}
 
 
 @pytest.fixture(scope="module")

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from tests.cli.live.daemon import START_S, Daemon, until
 
 from fairlead.backends.ray import RayWatcher
 from fairlead.runtime.protocols import Phase, Place, ReportKind, Scene, Sighting
 from servers.ray_cluster import RayCluster
 
-from .ray_bench import PATIENCE_S, on_ray, settings
+from .ray_bench import PATIENCE_S, environment, on_ray, settings
 
 SOMEBODY = """
 import os, sys, ray
@@ -44,55 +50,64 @@ async def seen(watcher: RayWatcher, name: str, phase: Phase) -> tuple[Scene, Sig
             await asyncio.sleep(0.1)
 
 
-def test_it_sees_groups_and_actors_that_hold_gpus_or_wait_for_them(path: Path, ray_cluster: RayCluster) -> None:
-    env = {**ray_cluster.environment(), "RAY_ADDRESS": ray_cluster.address}
-    words = [ray_cluster.python, "-c", SOMEBODY]
-    with subprocess.Popen(words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as somebody:
-        assert somebody.stdin
-        assert somebody.stdout
+@contextmanager
+def somebody(cluster: RayCluster) -> Iterator[subprocess.Popen[str]]:
+    """Who has two GPUs on each of two nodes and half a one, and wants all; a line, and the two and two are given up."""
+    env = {**cluster.environment(), "RAY_ADDRESS": cluster.address}
+    words = [cluster.python, "-c", SOMEBODY]
+    with subprocess.Popen(words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
         try:
-            assert somebody.stdout.readline() == "there\n"
-
-            async def scenario() -> None:
-                watcher = await RayWatcher.open(settings(path, ray_cluster))
-                try:
-                    spec = await watcher.inventory()
-                    assert [(node.name, node.gpus) for node in spec.nodes] == [
-                        ("head", 4),
-                        ("node-1", 4),
-                        ("node-2", 4),
-                    ]
-                    scene, pair = await seen(watcher, "pair", Phase.RUNNING)
-                    by_name = {one.job.spec.name: one for one in scene.jobs}
-                    assert set(by_name) == {"pair", "wide", "Model"}
-                    assert (pair.job.spec.gpus, pair.job.spec.num_nodes, pair.job.user) == (2, 2, "ada")
-                    assert [gpus for _, gpus in pair.gpus] == [2, 2]
-                    assert len({node for node, _ in pair.gpus}) == 2
-                    assert pair.start_s is not None
-                    assert abs(pair.start_s - scene.time_s) < 600
-                    assert pair.job.submit_s <= pair.start_s
-                    wide = by_name["wide"]
-                    assert (wide.phase, wide.job.spec.gpus, wide.job.spec.num_nodes) == (Phase.WAITING, 4, 3)
-                    assert (wide.start_s, wide.gpus) == (None, ())
-                    model = by_name["Model"]
-                    assert (model.phase, model.job.spec.gpu_share_milli) == (Phase.RUNNING, 500)
-                    assert scene.down == {}
-                    somebody.stdin.write("\n")
-                    somebody.stdin.flush()
-                    scene, ended = await seen(watcher, "pair", Phase.ENDED)
-                    assert ended.end_s is not None
-                    assert ended.job.foreign == pair.job.foreign
-                    assert ended.gpus == pair.gpus
-                    after = await watcher.look()
-                    assert "pair" not in {one.job.spec.name for one in after.jobs}  # told once
-                finally:
-                    await watcher.close()
-
-            asyncio.run(scenario())
+            assert process.stdout.readline() == "there\n"
+            yield process
         finally:
-            somebody.stdin.close()
-            somebody.stdin = None
-            somebody.wait(60)
+            process.kill()
+
+
+def go_on(process: subprocess.Popen[str]) -> None:
+    assert process.stdin
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def test_it_sees_groups_and_actors_that_hold_gpus_or_wait_for_them(path: Path, ray_cluster: RayCluster) -> None:
+    with somebody(ray_cluster) as process:
+
+        async def scenario() -> None:
+            watcher = await RayWatcher.open(settings(path, ray_cluster))
+            try:
+                spec = await watcher.inventory()
+                assert [(node.name, node.gpus) for node in spec.nodes] == [
+                    ("head", 4),
+                    ("node-1", 4),
+                    ("node-2", 4),
+                ]
+                scene, pair = await seen(watcher, "pair", Phase.RUNNING)
+                by_name = {one.job.spec.name: one for one in scene.jobs}
+                assert set(by_name) == {"pair", "wide", "Model"}
+                assert (pair.job.spec.gpus, pair.job.spec.num_nodes, pair.job.user) == (2, 2, "ada")
+                assert [gpus for _, gpus in pair.gpus] == [2, 2]
+                assert len({node for node, _ in pair.gpus}) == 2
+                assert pair.start_s is not None
+                assert abs(pair.start_s - scene.time_s) < 600
+                assert pair.job.submit_s <= pair.start_s
+                wide = by_name["wide"]
+                assert (wide.phase, wide.job.spec.gpus, wide.job.spec.num_nodes) == (Phase.WAITING, 4, 3)
+                assert (wide.start_s, wide.gpus) == (None, ())
+                model = by_name["Model"]
+                assert (model.phase, model.job.spec.gpu_share_milli) == (Phase.RUNNING, 500)
+                assert scene.down == {}
+                go_on(process)
+                scene, ended = await seen(watcher, "pair", Phase.ENDED)
+                assert ended.end_s is not None
+                assert ended.job.foreign == pair.job.foreign
+                assert ended.gpus == pair.gpus
+                after = await watcher.look()
+                assert "pair" not in {one.job.spec.name for one in after.jobs}  # told once
+            finally:
+                await watcher.close()
+
+        asyncio.run(scenario())
 
 
 def test_it_sees_what_fairlead_itself_runs_there(path: Path, ray_cluster: RayCluster) -> None:
@@ -109,3 +124,27 @@ def test_it_sees_what_fairlead_itself_runs_there(path: Path, ray_cluster: RayClu
             await bench.wait(ReportKind.ENDED)
 
     asyncio.run(scenario())
+
+
+def test_in_the_shadow_of_a_real_cluster(tmp_path: Path, ray_cluster: RayCluster) -> None:
+    up = Daemon(tmp_path)
+    args = ("up", "--engine", "ray", "--address", ray_cluster.address, "--shadow", "--policy", "fifo-backfill")
+    with somebody(ray_cluster) as process, up.popen(*args, **environment(ray_cluster)) as watches:
+        try:
+            journal = up.state_dir / "shadow.jsonl"
+
+            def says(word: str) -> bool:
+                assert watches.poll() is None, watches.communicate()
+                return journal.exists() and word in journal.read_text()
+
+            until(lambda: says("pair"), START_S)
+            go_on(process)
+            until(lambda: says('"end"'), START_S)
+        finally:
+            watches.send_signal(signal.SIGTERM)
+            watches.wait(60)
+    rows = [json.loads(line) for line in journal.read_text().splitlines()]
+    names = {row["job"]: json.loads(row["spec"])["name"] for row in rows if row["kind"] == "seen"}
+    assert sorted(names.values()) == ["Model", "pair", "wide"]
+    assert {names[row["job"]] for row in rows if row["kind"] == "start"} >= {"Model", "pair"}
+    assert next(names[row["job"]] for row in rows if row["kind"] == "end") == "pair"
