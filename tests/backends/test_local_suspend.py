@@ -204,6 +204,21 @@ def test_on_virtual_gpus_a_job_goes_on_anywhere(path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_a_stopped_job_does_not_go_on_with_another_number_of_gpus(path: Path) -> None:
+    """Its processes were told how many there are: to be resized it is started again, from its checkpoint."""
+
+    async def live() -> None:
+        async with local(path, nodes=2) as bench:
+            await bench.begin("sleep", "60", places=(Place("node-0", (0,)),))
+            await bench.executor.suspend("job", 1)
+            await bench.wait(ReportKind.SUSPENDED)
+            await bench.start("sleep", "60", run=2, places=(Place("node-0", (0, 1)),), resumes=True)
+            says = (await bench.wait(ReportKind.FAILED_TO_START, run=2)).message
+            assert "another number of GPUs" in says
+
+    asyncio.run(live())
+
+
 def test_a_job_that_is_told_to_resume_without_having_been_suspended_begins_with_its_checkpoint(path: Path) -> None:
     async def scenario() -> None:
         async with local(path) as bench:

@@ -136,8 +136,7 @@ class LocalExecutor:
 
     def _moves(self, last: Run, plan: Doc) -> dict[str, str]:
         old, new = last.dir.order()["gpus"], plan["gpus"]
-        same_shape = sorted(len(names) for _, names in old) == sorted(len(names) for _, names in new)
-        if not same_shape:
+        if sum(len(names) for _, names in old) != sum(len(names) for _, names in new):
             raise Refused("its processes were started for another number of GPUs, and must be started again")
         if self.machine.is_virtual or old == new:
             return {}

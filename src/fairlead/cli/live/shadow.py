@@ -35,10 +35,10 @@ async def watch(config: Config) -> None:
     """Until SIGTERM or SIGINT. It listens nowhere, and no call that it makes changes anything."""
     import asyncio
     import signal
-    import time
 
     from fairlead.cli.live.daemon import cluster_of
     from fairlead.cli.live.engines import open_watcher
+    from fairlead.server.clock import WallClock
     from fairlead.server.shadow.journal import FILE, ShadowJournal, rows
     from fairlead.server.shadow.watch import Shadow
 
@@ -51,7 +51,7 @@ async def watch(config: Config) -> None:
         before = list(rows(config.state_dir)) if (config.state_dir / FILE).exists() else []
         journal = ShadowJournal(config.state_dir)
         shadow = Shadow(watcher, spec, journal, policy=config.policy, placer=config.placer)
-        shadow.go_on(before, time.time())
+        shadow.go_on(before, WallClock().now())
         told = [
             ("fairlead", f"in the shadow of {watcher.name}: it watches and touches nothing"),
             ("GPUs", f"{spec.gpus:,} on {len(spec.nodes):,} nodes"),
