@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
 
-PATIENCE_MS = 20_000  # a loaded machine takes its time; nothing here is about speed
+PATIENCE_MS = 60_000  # a loaded machine takes its time; nothing here is about speed
 WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 _AXE = "axe-core@4.10.3"
 #: what a chromium in a container needs, and what keeps it from asking anybody anything by itself

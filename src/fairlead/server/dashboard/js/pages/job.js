@@ -70,7 +70,7 @@ const timelineCard = () => {
   const bar = h('div.phases', { role: 'img' });
   const legend = h('ul.legend');
   const from = h('span'), to = h('span');
-  const list = h('ol.events');
+  const list = h('ol.events', { tabindex: '0', 'aria-label': 'What happened, in order' });
   return {
     element: h('section.card', { 'aria-label': 'Timeline' }, h('h2', {}, 'Timeline'), bar, h('div.axis', {}, from, to), legend,
       h('details', { open: true }, h('summary', {}, 'What happened'), list)),
