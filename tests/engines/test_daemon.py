@@ -18,7 +18,7 @@ from cli.live.daemon import Daemon, until
 from engines.witness import check_once, most_at_once, program, runs, shell
 from fairlead.model.job import JobSpec
 from servers.ray_cluster import RayCluster
-from servers.slurm import SlurmCluster
+from servers.slurm import SlurmCluster, started
 
 QUOTA = 4
 PATIENCE_S = 240.0
@@ -129,6 +129,40 @@ def test_a_scheduler_on_ray_that_is_killed_goes_on(shared: Path, ray_cluster: Ra
         until(begun(file, 8), PATIENCE_S)
         restart(daemon)
         finish(daemon, jobs, file)
+
+
+@pytest.mark.long  # what ran there is certain to be gone only after Slurm's own timeout and a lease
+def test_a_node_that_slurm_loses_under_load_loses_no_job(shared: Path) -> None:
+    file = shared / "runs"
+    with (
+        started(nodes=3, gpus=4, slurmd_timeout_s=10) as slurm,
+        scheduler(shared, "--engine", "slurm", "--partition", slurm.partition, **slurm.env) as daemon,
+    ):
+        jobs = load(daemon, file, 30, 3)
+        until(begun(file, 6), PATIENCE_S)
+        with daemon.client() as client:
+            node = next(job.places[0].node for job in client.jobs(state=["running"]).jobs if job.places)
+        slurm.kill_slurmd(node)
+        until(begun(file, 15), PATIENCE_S)
+        slurm.start_slurmd(node)
+        finish(daemon, jobs, file)
+
+
+@pytest.mark.long
+def test_a_raylet_that_is_killed_under_load_loses_no_job(shared: Path, ray_python: Path) -> None:
+    file, cluster = shared / "runs", RayCluster(ray_python)
+    try:
+        cluster.begin()
+        env = {"FAIRLEAD_RAY_PYTHON": str(ray_python), **cluster.environment()}
+        with scheduler(shared, "--engine", "ray", "--address", cluster.address, **env) as daemon:
+            jobs = load(daemon, file, 24, 4)
+            until(begun(file, 6), PATIENCE_S)
+            cluster.kill("node-1")
+            until(begun(file, 12), PATIENCE_S)
+            cluster.add("node-1")
+            finish(daemon, jobs, file)
+    finally:
+        cluster.close()
 
 
 def test_users_without_root_are_refused_nothing_silently(shared: Path) -> None:

@@ -130,7 +130,7 @@ def compare(story: Story, policies: list[str]) -> dict[str, Any]:
             accepts="to watch for longer than a job waits and runs",
         )
     begun_s = min(
-        job.first_start_s if job.submit_s < story.since_s else job.submit_s for job in jobs if job.first_start_s
+        job.first_start_s if story.came_before(job) else job.submit_s for job in jobs if job.first_start_s is not None
     )
     rows = [_row(f"{story.engine} as it is", [_lived(jobs[i]) for i in counted])]
     for one in policies:

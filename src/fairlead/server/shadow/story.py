@@ -44,8 +44,12 @@ class Story:
 
     def counted(self, job: Watched) -> bool:
         """Whether all of it was seen: a job that came before the watch, or is not over, can't be compared."""
-        whole = job.submit_s >= self.since_s and job.first_start_s is not None and job.end_s is not None
+        whole = not self.came_before(job) and job.first_start_s is not None and job.end_s is not None
         return whole and not job.missed and job.ran_s > 0
+
+    def came_before(self, job: Watched) -> bool:
+        """Before the watch began; engines tell submissions in whole seconds."""
+        return job.submit_s <= self.since_s - 1.0
 
     def trace(self) -> tuple[Trace, list[Watched]]:
         """All that ran, for the simulator, and in its order. Who ran before the watch began is there from the moment it started,
@@ -56,8 +60,7 @@ class Story:
             ran_s = job.ran_s + (max(self.until_s - job.start_s, 0.0) if job.start_s is not None else 0.0)
             if job.first_start_s is None or ran_s <= 0:
                 continue
-            began_before = job.submit_s < self.since_s
-            submit_s = job.first_start_s if began_before else job.submit_s
+            submit_s = job.first_start_s if self.came_before(job) else job.submit_s
             status = Status.UNKNOWN if job.end_s is None else Status.PASSED
             found.append((Ran(job.id, job.user, job.tenant, submit_s, job.spec, ran_s, status, job.spec.name), job))
         found.sort(key=lambda pair: (pair[0].submit_s, pair[0].id))
