@@ -69,7 +69,8 @@ class Tab:
 async def main() -> None:
     url, *addresses = sys.argv[1:]
     headers = {"Authorization": f"Bearer {os.environ['FAIRLEAD_TOKEN']}"}
-    limits = httpx.Limits(max_connections=None)
+    # sooner than the server lets go of an idle connection: a browser asks again by itself where that crosses, this does not
+    limits = httpx.Limits(max_connections=None, keepalive_expiry=2.0)
     async with httpx.AsyncClient(
         base_url=url, headers=headers, timeout=120.0, limits=limits, trust_env=False
     ) as client:
