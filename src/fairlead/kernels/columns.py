@@ -90,7 +90,7 @@ C_LIST = 6  #: (not by class) the classes with waiting jobs, G_ACTIVE of them
 C_LACKS = 8  #: preempting, several nodes: whole nodes that were missing at the last survey, less those that came since
 L_FINGER = 7  #: (not by class) per lane of running jobs, the row that a survey has got to
 L_HEAD = 9  #: this row and those after it: (not by class) per lane and height, its first row + 1, 0 if none
-SKIP_HEIGHTS = 8
+SKIP_HEIGHTS = 7
 C_PASSED = 17  #: queues.py: the pass (twice its number, one more if all of it) in which it could not start
 # twins: what the jobs of a class may run as instead, where a planner asks for it; nobody waits in a twin
 C_HALF = 18  #: on half of a GPU, -1 where they can't
@@ -156,6 +156,7 @@ JOB_INTS = 23
 
 # -- running jobs, where R_PREEMPTS: one row of one cache line each, since a look for room goes through many -----------------------
 X_SKIP = 0  #: this column and those after it: links in its lane, 0 or row + 1
+X_PREV = 7  #: the row before it in its lane + 1, 0 if it is the first
 X_JOB = 8  #: in a row that is not used: the next such row + 1
 X_LEVEL = 9  #: UNTOUCHABLE: nobody outranks it
 X_LANE = 10  #: jobs whose keys change at one speed are one lane; -1 in a row that is not used, or not yet
@@ -222,7 +223,9 @@ G_REKEYED = 29  #: planners: 1 + the last running job that a timer gave another 
 G_PASS_ROW = 30  #: journal rows when the pass began
 G_TOUCHED = 31  #: guards.py: nodes that are noted
 G_MASKED = 32  #: guards.py: not 0 while what this pass has started counts as if it could not be displaced
-COUNTERS = 33
+G_FINGER = 33  #: survey.py: the lane that it goes along, -1 if there is none left
+G_RIVAL = 34  #: survey.py: the worst row that a finger of another lane is on, -1 if none
+COUNTERS = 35
 
 # -- rules, behind the counters: what the policy and the run ask for --------------------------------------------------------------------
 R_STRICT = COUNTERS + 0

@@ -38,6 +38,7 @@ from fairlead.kernels.columns import (
     X_NODE,
     X_ORDER,
     X_PASS,
+    X_PREV,
     X_SKIP,
     X_SURVEY,
     Cluster,
@@ -142,6 +143,10 @@ def join_lane(q: Queue, r: int, lane: int) -> None:
         if height < tower:
             q.run_ints[r, X_SKIP + height] = behind + 1
             _link(q, lane, at, height, r)
+    q.run_ints[r, X_PREV] = at + 1
+    behind = next_in_lane(q, r)
+    if behind >= 0:
+        q.run_ints[behind, X_PREV] = r + 1
 
 
 @inner
@@ -150,6 +155,14 @@ def leave_lane(q: Queue, j: Jobs, i: int) -> None:
         return
     r = int64(j.ints[K_ROW, i])
     lane = int64(q.run_ints[r, X_LANE])
+    at = int64(q.run_ints[r, X_PREV]) - 1
+    behind = next_in_lane(q, r)
+    if behind >= 0:
+        q.run_ints[behind, X_PREV] = at + 1
+    if _tower(i) == 1:  # as three of four are: who is before it is known without looking
+        _link(q, lane, at, 0, behind)
+        q.run_ints[r, X_SKIP] = 0
+        return
     at = int64(-1)
     for height in range(SKIP_HEIGHTS - 1, -1, -1):
         behind = _after(q, lane, at, height)

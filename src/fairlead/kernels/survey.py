@@ -8,8 +8,10 @@ from __future__ import annotations
 from fairlead.kernels.columns import (
     C_LACKS,
     C_SHAPE,
+    G_FINGER,
     G_LANES,
     G_PASSES,
+    G_RIVAL,
     G_SPARED,
     G_SURVEY,
     G_VICTIMS,
@@ -62,23 +64,43 @@ def begin_survey(q: Queue) -> None:
         q.classes[L_FINGER, lane] = r
         if r >= 0:
             key_now(q, r)
+    _choose_lane(q)
+
+
+@hot
+def _choose_lane(q: Queue) -> None:
+    """Find the finger on the worst row, and the worst that any other is on: until that one's turn comes, the others need not be
+    looked at."""
+    worst, rival, at = int64(-1), int64(-1), int64(-1)
+    for lane in range(q.counter[G_LANES]):
+        r = q.classes[L_FINGER, lane]
+        if r < 0:
+            continue
+        if worst < 0 or row_below(q, worst, r):
+            worst, rival, at = r, worst, lane
+        elif rival < 0 or row_below(q, rival, r):
+            rival = r
+    q.counter[G_FINGER] = at
+    q.counter[G_RIVAL] = rival
 
 
 @hot
 def next_outranked(q: Queue, level: int, key: float, i: int) -> int:
     """The row of the next worst running job that job i, of this rank, outranks and may displace, -1 if there is none left."""
     while True:
-        worst, at = int64(-1), 0
-        for lane in range(q.counter[G_LANES]):
-            r = q.classes[L_FINGER, lane]
-            if r >= 0 and (worst < 0 or row_below(q, worst, r)):
-                worst, at = r, lane
-        if worst < 0 or not outranks_row(q, level, key, i, worst):
+        at = q.counter[G_FINGER]
+        if at < 0:
+            return int64(-1)
+        worst = q.classes[L_FINGER, at]
+        if not outranks_row(q, level, key, i, worst):
             return int64(-1)
         r = next_in_lane(q, worst)
         q.classes[L_FINGER, at] = r
         if r >= 0:
             key_now(q, r)
+        rival = q.counter[G_RIVAL]
+        if r < 0 or (rival >= 0 and row_below(q, r, rival)):
+            _choose_lane(q)
         if q.run_ints[worst, X_PASS] != q.counter[G_PASSES]:
             return worst
         # what this pass has started stays: with a quantum, a job that was just suspended may outrank it

@@ -24,8 +24,8 @@ def ask_for_pages(state: State) -> None:
     """Have the pages made that every run writes to, from the first row on. What is in them does not change."""
     if len(state.input) < MANY or sys.platform != "linux":
         return
-    jobs, log = state.jobs, state.log
-    columns: list[npt.NDArray[Any]] = [log.time, *log.what, log.gpu_ids]
+    jobs, log, rows = state.jobs, state.log, 2 * len(state.input)
+    columns: list[npt.NDArray[Any]] = [log.time[:rows], *log.what[:, :rows], log.gpu_ids[: int(state.input.gpus.sum())]]
     columns += [jobs.floats[column] for column in (J_KEY, J_SINCE, J_FIRST, J_DUE)]
     columns += [jobs.ints[column] for column in (K_STATE, K_ALLOC, K_STARTS)]
     threading.Thread(target=_make_pages, args=(columns,), daemon=True).start()

@@ -267,7 +267,9 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     table[C_HALF, :own], table[C_OTHER, :own] = twins.half, twins.other
     table[C_LEAST, :own], table[C_MOST, :own] = twins.least, twins.most
     events = 6 * n + 4 * len(spec.nodes) + len(options.node_events) + 64
-    rows = 2 * n + 8 * len(spec.nodes) + 1024
+    # a longer log is copied, and memory that nobody writes to costs nothing: where jobs are suspended it begins with plenty
+    plenty = 3 if traits.preempts else 1
+    rows = plenty * 2 * n + 8 * len(spec.nodes) + 1024
     state = State(
         spec=spec,
         input=jobs,
@@ -291,7 +293,7 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
         log=Log(
             time=np.empty(rows),
             what=np.empty((3, rows), np.int32),
-            gpu_ids=np.empty(int(jobs.gpus.sum()) + n // 8 + 4 * spec.gpus + 1024, np.int32),
+            gpu_ids=np.empty(plenty * int(jobs.gpus.sum()) + n // 8 + 4 * spec.gpus + 1024, np.int32),
         ),
     )
     _plan_node_events(state, options)
