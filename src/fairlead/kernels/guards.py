@@ -17,9 +17,11 @@ from fairlead.kernels.columns import (
     G_MASKED,
     G_PASSES,
     G_TOUCHED,
+    LIMITS,
     N_CAP,
     N_FREE,
     N_GPU0,
+    Q_RANKS_AT,
     U_NODE,
     X_ALLOC,
     X_GPUS,
@@ -33,8 +35,7 @@ from fairlead.kernels.columns import (
     Queue,
 )
 from fairlead.kernels.jit import hot, inner, int64
-from fairlead.kernels.lanes import key_now
-from fairlead.kernels.ranks import outranks_row
+from fairlead.kernels.ranks import outranks
 
 # rows of Queue.touched: the nodes that were noted, what is noted of each node, and room to sort a node's jobs
 LIST, NOTED, ROWS, COUNTS = 0, 1, 2, 3
@@ -195,8 +196,9 @@ def look_at(c: Cluster, q: Queue, n: int) -> None:
 @hot
 def outranks_guard(q: Queue, level: int, key: float, i: int, d: int, n: int) -> bool:
     """Whether job i, of this rank, could have the room of need d on node n by displacing somebody."""
-    r = int64(q.guard[d, n]) - 1
-    if r < 0:
+    tie = q.guard_tie[d, n]
+    if tie < 0:
         return False
-    key_now(q, r)
-    return outranks_row(q, level, key, i, r)
+    # as lanes.key_now and ranks.outranks_row would say of its row, which need not be fetched
+    its_key = q.guard_rank[d, n] + q.limit[LIMITS] * q.limit[Q_RANKS_AT]
+    return outranks(level, key, i, tie >> LEVEL, its_key, tie & ((1 << LEVEL) - 1))

@@ -68,6 +68,8 @@ LN2 = math.log(2.0)
 @compiled_hot
 def gpu_part(c: Cluster, s: int) -> float:
     """GPUs of a shape, a share as its fraction."""
+    if c.shape[S_MILLI, s] == WHOLE:
+        return float(c.shape[S_GPUS, s])  # a division takes longer than all the rest
     return c.shape[S_GPUS, s] * (c.shape[S_MILLI, s] / WHOLE)
 
 
