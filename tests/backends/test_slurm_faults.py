@@ -52,7 +52,7 @@ def test_a_run_on_a_node_that_slurm_has_lost_is_fenced_before_it_is_called_lost(
             finally:
                 come_back(slurm_cluster, "node4")
             await bench.until(lambda report: report.kind == ReportKind.NODE_UP)
-            assert starts(shared, "job") == 4
+            await until(lambda: starts(shared, "job") == 4)
             await bench.executor.stop("job", 2)
             await bench.wait(ReportKind.ENDED, run=2)
 

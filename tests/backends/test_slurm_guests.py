@@ -141,6 +141,7 @@ def test_a_suspended_job_holds_nothing_and_comes_back_at_once(shared: Path, slur
             arrived = await bench.appeared(number)
             await release(bench, arrived, "guest", "node2")
             await bench.wait(ReportKind.STARTED, "guest")
+            await until(lambda: starts(shared, "job") == 1)
             await bench.executor.suspend("guest", 1)
             assert (await bench.wait(ReportKind.SUSPENDED, "guest")).method == Suspension.REQUEUE
             await bench.executor.forget("guest", 1)

@@ -70,7 +70,7 @@ def test_a_run_is_suspended_by_its_own_checkpoint_and_comes_back_elsewhere(
             await bench.run("true", job="other", places=[Place("node1", tuple(range(8)))])
             resumed = [Place("node6", (0,))]
             await bench.begin(*command, run=2, places=resumed, resumes=True, checkpoint_signal="SIGUSR1")
-            assert starts(shared, "job") == 2
+            await until(lambda: starts(shared, "job") == 2)
             await bench.executor.stop("job", 2)
             await bench.wait(ReportKind.ENDED, run=2)
 
