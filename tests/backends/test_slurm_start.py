@@ -71,6 +71,8 @@ def test_a_gang_has_its_ranks_on_its_nodes(shared: Path) -> None:
             places = [Place("node7", (0, 1)), Place("node2", (0, 1))]
             ended = await bench.run("/bin/sh", "-c", show, places=places, per_gpu=True)
             assert ended.exit_code == 0
+            # another node's output comes by way of Slurm, and may come a moment after its end is known
+            await until(lambda: len(bench.log().splitlines()) == 4)
             lines = sorted(line.split() for line in bench.log().splitlines())
             assert [line[:8] for line in lines] == [
                 ["[0]", "0", "0", "4", "0", "2", "127.0.0.1", "node7"],

@@ -73,8 +73,10 @@ def finish(daemon: Daemon, jobs: dict[str, tuple[str, int]], file: Path) -> None
 
     until(over, PATIENCE_S)
     with daemon.client() as client:
-        states = {id: client.job(id).state for id in jobs}
-        assert set(states.values()) == {"done"}, states
+        ended = [client.job(id) for id in jobs]
+        wrong = [(job.id, job.state, job.message, [e.kind for e in client.job_events(job.id).events]) for job in ended
+                 if job.state != "done"]  # fmt: skip
+        assert not wrong, wrong
         check_once(file, list(jobs))
         vision = {id: gpus for id, (tenant, gpus) in jobs.items() if tenant == "vision"}
         assert most_at_once(file, vision) <= QUOTA

@@ -46,6 +46,7 @@ def test_in_the_shadow_of_slurm_all_is_seen_and_nothing_touched(shared: Path, sl
         assert process.stdout is not None
         said = [process.stdout.readline() for _ in range(5)]
         assert "touches nothing" in said[0], daemon.errors
+        slurm_cluster.wait_idle()
         busy = [
             slurm_cluster.sbatch("sleep 4", "-p", "other", "--gres=gpu:8", f"-w{node}") for node in slurm_cluster.nodes
         ]
@@ -55,7 +56,10 @@ def test_in_the_shadow_of_slurm_all_is_seen_and_nothing_touched(shared: Path, sl
             told = [row for row in rows(daemon.state_dir) if row["kind"] == "end"]
             return len(told) == len(busy) + 1
 
-        until(ended, PATIENCE_S)
+        try:
+            until(ended, PATIENCE_S)
+        except AssertionError:
+            raise AssertionError(slurm_cluster.run("squeue", "-a") + slurm_cluster.run("sinfo", "-a")) from None
         assert process.poll() is None
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0

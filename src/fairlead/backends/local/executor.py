@@ -210,9 +210,20 @@ class LocalExecutor:
         try:
             if run.launches > LAUNCHES:
                 raise OSError(f"{LAUNCHES} died at once, see {self._launcher.errors}")
-            self._attach(run, await self._in_thread(lambda: self._launcher.launch(run.dir.path)))
+            self._attach(run, await self._launched(run))
         except OSError as error:
             await self._give_up(run, FAILED, f"its supervisor could not be started: {error}")
+
+    async def _launched(self, run: Run) -> socket.socket:
+        """The connection to its supervisor. Where we are closed meanwhile nobody takes it, and it is let go of."""
+        coming = self._loop.run_in_executor(self._threads, self._launcher.launch, run.dir.path)
+        try:
+            return await asyncio.shield(coming)
+        except asyncio.CancelledError:
+            coming.add_done_callback(
+                lambda come: None if come.cancelled() or come.exception() else come.result().close()
+            )
+            raise
 
     def _attach(self, run: Run, link: socket.socket) -> None:
         run.link = link

@@ -30,7 +30,7 @@ USER = "rehearsal"
 #: the first second is a multiple of it on the scheduler's clock, so that quanta which divide it tick as they do in simulation
 ALIGNED_S = 10.0
 #: jobs that tell how long an engine takes, how many of them only warm it up, and what each works
-MEASURED, WARMING, MEASURED_S = 9, 4, 3.0
+MEASURED, WARMING, MEASURED_S = 9, 4, 10.0
 #: works for so many seconds of its own time: while it is stopped it does not work, and time that passed meanwhile is no work. With
 #: a file to keep it in, it writes down what is left when it is asked to, and goes on from there
 PROGRAM = """
@@ -183,11 +183,11 @@ async def _measure(scheduler: Scheduler, kept: Path, tenant: str) -> Latencies:
         if row.state != "done":
             raise InputError(f"a job that was to measure the engine is {row.state}: {row.message}", value=job)
         starts += [b - a for a, b in zip(at["start"], at["started"], strict=False)]
-        suspends.append(at["suspended"][0] - at["hold"][0])
+        suspends += [b - a for a, b in zip(at.get("hold", ()), at.get("suspended", ()), strict=False)]
         # what it ran by its supervisor's clock, and by ours
         assert row.finished_s is not None
         ends.append(at["end"][0] - row.finished_s)
-    return Latencies(*(sum(one) / len(one) for one in (starts, ends, suspends)))
+    return Latencies(*(sum(one) / len(one) if one else 0.0 for one in (starts, ends, suspends)))
 
 
 def _times(scheduler: Scheduler, job: str) -> dict[str, list[float]]:
