@@ -377,7 +377,7 @@ class SlurmExecutor:
                 before = self.runs.get((run.job, run.notes.get("continues", 0)))
                 report = self.pilots.judge(run, before, self.rows) or report
             elif (report is None or not judge.is_end(report)) and is_fresh:
-                down = any(self._down.get(node) for node in run.nodes)
+                down = "; ".join(why for node in run.nodes if (why := self._down.get(node)))
                 report = judge.by_slurm(run, row, self.rows_s, down, self.settings.lease_s, self.chores) or report
         if report is None:
             return

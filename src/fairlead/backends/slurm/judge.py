@@ -21,6 +21,9 @@ SETTLE_S = 3.0
 MARGIN_S = 5.0
 #: how much longer than its grace period a run may take to leave before Slurm is asked to cancel it
 DEAF_S = 15.0
+_TWICE = "Duplicate jobid"
+#: states of a job that somebody, or a limit, has ended
+_BY_SOMEBODY = ("CANCELLED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY")
 
 
 def by_agents(run: Run) -> Report | None:
@@ -43,12 +46,12 @@ def is_end(report: Report) -> bool:
     )
 
 
-def by_slurm(run: Run, row: Row | None, rows_s: float, down: bool, lease_s: float, chores: Chores) -> Report | None:
-    """Its final report where Slurm has it no more. `rows_s`: when Slurm was asked; `down`: one of its nodes does not answer."""
+def by_slurm(run: Run, row: Row | None, rows_s: float, down: str, lease_s: float, chores: Chores) -> Report | None:
+    """Its final report where Slurm has it no more. `rows_s`: when Slurm was asked; `down`: why one of its nodes takes no jobs."""
     now_s = time.monotonic()
     if row is not None and not row.is_terminal:
         run.gone_s = None
-        _keep_going(run, row, now_s, rows_s, chores)
+        _keep_going(run, row, now_s, rows_s, down, chores)
         return None
     if run.gone_s is None:
         run.gone_s = now_s
@@ -57,9 +60,9 @@ def by_slurm(run: Run, row: Row | None, rows_s: float, down: bool, lease_s: floa
     if run.unfinished() and run.has_begun():
         fence(run, now_s, _why_lost(row))
         assert run.fenced_s is not None
-        if _is_doubtful(row, down) and now_s - run.fenced_s < lease_s + MARGIN_S:
+        if _is_doubtful(row, bool(down)) and now_s - run.fenced_s < lease_s + MARGIN_S:
             return None
-    return _verdict(run, row)
+    return _verdict(run, row, down)
 
 
 def fence(run: Run, now_s: float, why: str) -> None:
@@ -81,7 +84,7 @@ def _is_doubtful(row: Row | None, down: bool) -> bool:
     return down or row is None or row.state in NODE_LOST
 
 
-def _keep_going(run: Run, row: Row, now_s: float, rows_s: float, chores: Chores) -> None:
+def _keep_going(run: Run, row: Row, now_s: float, rows_s: float, down: str, chores: Chores) -> None:
     if row.state == "PENDING":
         if run.has_begun():
             run.begun_s = run.begun_s or now_s
@@ -89,15 +92,23 @@ def _keep_going(run: Run, row: Row, now_s: float, rows_s: float, chores: Chores)
                 chores.cancel(run.slurm_id)
         elif run.asked:
             chores.call_off(run.slurm_id)
+        elif down:  # it would wait for that node; elsewhere there may be room
+            run.note(sent_back=f"its node takes no jobs: {down}")
+            chores.call_off(run.slurm_id)
         elif row.is_held:
             chores.release(run.slurm_id)
     elif run.asked and now_s - run.asked_s > float(run.order["grace_s"]) + DEAF_S:
         chores.cancel(run.slurm_id)
 
 
-def _verdict(run: Run, row: Row | None) -> Report:
+def _verdict(run: Run, row: Row | None, down: str) -> Report:
     has_begun = run.has_begun()
     at_s = (row.time_s("end") if row else None) or time.time()
+    # a controller that was killed may give a number twice; a node that knows the first of them starts no second, and is drained
+    is_twice = row is not None and row.state == "CANCELLED" and _TWICE in down
+    if not has_begun and not run.asked and (run.notes.get("sent_back") or is_twice):
+        why = run.notes.get("sent_back") or f"Slurm had given its number before: {down}"
+        return run.report(ReportKind.FAILED_TO_START, time_s=at_s, message=why, retry=True)
     if run.asked and (row is None or row.state not in NODE_LOST):
         if not has_begun:
             return run.called_off()
@@ -115,6 +126,9 @@ def _verdict(run: Run, row: Row | None) -> Report:
             why += f" (exit code {code}: is there a Python 3.9 or newer on the node?)"
         retry = row["reason"] == "JobLaunchFailure"
         return run.report(ReportKind.FAILED_TO_START, time_s=at_s, message=why, retry=retry)
+    if run.was_ended_from_outside and row.state not in _BY_SOMEBODY:
+        # a controller that was killed may have forgotten that it started this, and ends what it does not know
+        return run.report(ReportKind.LOST, time_s=at_s, message=f"Slurm ended it unasked ({row.state.lower()})")
     return run.report(ReportKind.ENDED, time_s=at_s, **_ending(run, row, code, signum))
 
 
