@@ -17,7 +17,7 @@ from servers.ray_cluster import RayCluster, installed
 from servers.slurm import started
 
 NODES, GPUS = 3, 4
-POLICIES = ("fifo", "tiresias:thresholds=20", "hived")
+POLICIES = ("fifo", "tiresias:thresholds=20", "hived:vcs=even")
 
 
 @contextlib.contextmanager
@@ -54,12 +54,14 @@ def main() -> None:
     asked = parser.parse_args()
     for name in asked.engines:
         with {"local": local, "slurm": slurm, "ray": ray}[name]() as (words, env):
-            chosen = [word for one in asked.policy or POLICIES for word in ("--policy", one)]
-            command = [sys.executable, "-m", "fairlead", "rehearse", *words, *chosen]
-            command += ["--jobs", str(asked.jobs), "--mean", str(asked.mean), "--within", "0.1", "-o", "json"]
-            done = subprocess.run(command, env={**os.environ, **env}, stdout=subprocess.PIPE, text=True, check=False)
-            for row in json.loads(done.stdout or "[]"):
-                print(json.dumps({"engine": name, **row}), flush=True)
+            for policy in asked.policy or POLICIES:
+                command = [sys.executable, "-m", "fairlead", "rehearse", *words, "--policy", policy]
+                command += ["--jobs", str(asked.jobs), "--mean", str(asked.mean), "--within", "0.1", "-o", "json"]
+                done = subprocess.run(
+                    command, env={**os.environ, **env}, stdout=subprocess.PIPE, text=True, check=False
+                )
+                for row in json.loads(done.stdout or "[]"):
+                    print(json.dumps({"engine": name, **row}), flush=True)
 
 
 if __name__ == "__main__":
