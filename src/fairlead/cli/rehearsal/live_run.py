@@ -30,7 +30,8 @@ USER = "rehearsal"
 #: the first second is a multiple of it on the scheduler's clock, so that quanta which divide it tick as they do in simulation
 ALIGNED_S = 10.0
 #: jobs that tell how long an engine takes, how many of them only warm it up, and what each works
-MEASURED, WARMING, MEASURED_S = 9, 4, 10.0
+MEASURED, WARMING, MEASURED_S = 7, 3, 15.0
+APART_S = 1.37  #: and how far apart they start: an engine takes longer over many at once
 #: works for so many seconds of its own time: while it is stopped it does not work, and time that passed meanwhile is no work. With
 #: a file to keep it in, it writes down what is left when it is asked to, and goes on from there
 PROGRAM = """
@@ -165,7 +166,7 @@ async def _measure(scheduler: Scheduler, kept: Path, tenant: str) -> Latencies:
         )  # fmt: skip
         made = await scheduler.submit(spec, USER, tenant)
         ids.append(made.jobs[0].id)
-        await asyncio.sleep(0.57)  # not in step with whoever asks the engine how things stand
+        await asyncio.sleep(APART_S)  # not in step with whoever asks the engine how things stand
     for job in ids:
         await _until(scheduler, _has(scheduler, job, "started", "end"))
         await asyncio.sleep(0.5)
@@ -175,6 +176,7 @@ async def _measure(scheduler: Scheduler, kept: Path, tenant: str) -> Latencies:
         await _until(scheduler, _has(scheduler, job, "suspended", "end"))
         with contextlib.suppress(InputError):
             await scheduler.resume(job, USER)
+        await asyncio.sleep(APART_S)
     for job in ids:
         await _until(scheduler, _has(scheduler, job, "end"))
     starts, suspends, ends = [], [], []
