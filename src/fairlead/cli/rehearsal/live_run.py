@@ -32,31 +32,37 @@ ALIGNED_S = 10.0
 #: jobs that tell how long an engine takes, how many of them only warm it up, and what each works
 MEASURED, WARMING, MEASURED_S = 7, 3, 15.0
 APART_S = 1.37  #: and how far apart they start: an engine takes longer over many at once
-#: works for so many seconds of its own time: while it is stopped it does not work, and time that passed meanwhile is no work. With
-#: a file to keep it in, it writes down what is left when it is asked to, and goes on from there
+#: works for so many seconds of its own time: while it is stopped it does not work, and time that passed meanwhile is no work. What it
+#: takes to begin is not its work either, so it imports little
 PROGRAM = """
-import os, signal, sys, time
-left, kept = float(sys.argv[1]), sys.argv[2:]
-def save(*_):
-    with open(kept[0] + '.new', 'w') as file:
-        file.write(repr(left))
-    os.replace(kept[0] + '.new', kept[0])
-    os._exit(0)
-if kept:
-    signal.signal(signal.SIGUSR1, save)
-    if os.path.exists(kept[0]):
-        left = float(open(kept[0]).read())
-last = time.monotonic()
+import sys, time
+left, last = float(sys.argv[1]), time.monotonic()
 while left > 0:
     time.sleep(min(left, 0.02))
     now = time.monotonic()
     left -= min(now - last, 0.1)
     last = now
 """
+#: before it, where a file is to keep what is left: that is written down when it is asked to, and it goes on from there
+KEEPING = """
+import os, signal, sys
+def save(*_):
+    with open(sys.argv[2] + '.new', 'w') as file:
+        file.write(repr(left))
+    os.replace(sys.argv[2] + '.new', sys.argv[2])
+    os._exit(0)
+if os.path.exists(sys.argv[2]):
+    sys.argv[1] = open(sys.argv[2]).read()
+left = float(sys.argv[1])
+signal.signal(signal.SIGUSR1, save)
+"""
 
 
 def program(seconds: float, kept: Path | None = None) -> tuple[str, ...]:
-    return (sys.executable, "-I", "-S", "-c", PROGRAM, f"{seconds:.3f}", *([] if kept is None else [str(kept)]))
+    python = (sys.executable, "-I", "-S", "-c")
+    if kept is None:
+        return (*python, PROGRAM, f"{seconds:.3f}")
+    return (*python, KEEPING + PROGRAM, f"{seconds:.3f}", str(kept))
 
 
 @dataclass(frozen=True)
