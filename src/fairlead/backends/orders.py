@@ -54,7 +54,7 @@ def signal_number(name: str) -> int:
         raise Refused(f"there is no signal {name!r}; SIGUSR1 is one that programs use for checkpoints") from None
 
 
-def unix_user(name: str) -> dict[str, Any] | None:
+def account(name: str) -> dict[str, Any] | None:
     """None where the job runs as whoever we are."""
     if not name:
         return None
@@ -64,10 +64,16 @@ def unix_user(name: str) -> dict[str, Any] | None:
         raise Refused(f"this machine has no user {name!r}") from None
     if entry.pw_uid == os.geteuid():
         return None
-    if os.geteuid() != 0:
+    return {"name": name, "uid": entry.pw_uid, "gid": entry.pw_gid, "home": entry.pw_dir, "shell": entry.pw_shell}
+
+
+def unix_user(name: str) -> dict[str, Any] | None:
+    """The same, where it is we who become that user."""
+    found = account(name)
+    if found and os.geteuid() != 0:
         who = pwd.getpwuid(os.geteuid()).pw_name
         raise Refused(f"it is to run as {name!r}, but the scheduler runs as {who!r} and only root may change users")
-    return {"name": name, "uid": entry.pw_uid, "gid": entry.pw_gid, "home": entry.pw_dir, "shell": entry.pw_shell}
+    return found
 
 
 def environment(order: Order, user: Mapping[str, Any] | None, passed_on: Mapping[str, str]) -> dict[str, str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import pwd
 import re
 from collections.abc import Mapping
 
 from fairlead.backends.local.rundir import Doc
-from fairlead.backends.orders import Refused, check_places, check_texts, ranks_of, signal_number
+from fairlead.backends.orders import account, check_places, check_texts, ranks_of, signal_number
 from fairlead.backends.ray.settings import RaySettings
 from fairlead.runtime.protocols import Order, Suspension
 
@@ -32,7 +31,7 @@ def plan(order: Order, gpus: Mapping[str, int], settings: RaySettings, namespace
         "command": list(order.command),
         "workdir": order.workdir,
         "umask": settings.umask,
-        "user": _user(order.user),
+        "user": account(order.user),  # a node that may not change users says so
         "env": _environment(order, token, name),
         "log": {"path": _log(order, settings), "limit_bytes": settings.log_limit_bytes, "keep": settings.log_keep},
         "grace_s": order.grace_s,
@@ -78,19 +77,6 @@ def methods(order: Order) -> list[str]:
         ways.append(Suspension.STOP)
     ways.append(Suspension.REQUEUE)
     return [str(way) for way in order.suspend if way in ways]
-
-
-def _user(name: str) -> Doc | None:
-    """None where the job runs as whoever Ray runs as. A node that may not change users says so."""
-    if not name:
-        return None
-    try:
-        entry = pwd.getpwnam(name)
-    except KeyError:
-        raise Refused(f"this machine has no user {name!r}") from None
-    if entry.pw_uid == os.geteuid():
-        return None
-    return {"name": name, "uid": entry.pw_uid, "gid": entry.pw_gid, "home": entry.pw_dir, "shell": entry.pw_shell}
 
 
 def _environment(order: Order, token: str, name: str) -> dict[str, str]:
