@@ -203,7 +203,9 @@ def test_a_supervisor_that_is_killed_takes_its_job_with_it_and_the_run_is_lost(p
     async def scenario() -> None:
         async with local(path) as bench:
             await bench.begin(
-                *python("import os, time\nif os.fork() == 0: os.setsid()\nprint(os.getpid())\ntime.sleep(600)")
+                *python(
+                    "import os, time\nif os.fork() == 0: os.setsid()\nos.write(1, b'%d\\n' % os.getpid())\ntime.sleep(600)"
+                )
             )
             await until(lambda: bench.log().count("\n") == 2)
             os.kill(bench.supervisor(), signal.SIGKILL)
