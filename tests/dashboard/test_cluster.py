@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 from tests.server.api.service import Service, wait_for
 
+from fairlead.runtime.protocols import Report, ReportKind
 from fairlead.server.metrics import GpuReading
 
 from .browser import Watched
@@ -115,6 +116,21 @@ def test_an_admin_drains_a_node_and_uses_it_again(signed_in: SignedIn, live: Ser
     at.page.get_by_role("button", name="Use it again").click()
     at.page.get_by_role("dialog").get_by_role("button", name="Use it again").click()
     expect(at.page.locator(".pagehead .state")).to_have_text("up")
+
+
+def test_a_node_that_the_engine_has_lost_says_why(signed_in: SignedIn, live: Service) -> None:
+    async def told(kind: ReportKind) -> None:
+        report = Report(kind, live.scheduler.now(), node="node-1", message="no power")
+        await live.scheduler._ask(lambda turn: live.scheduler._floor.reported(turn, report))
+
+    at = signed_in("ann", "/nodes/node-1")
+    expect(at.page.locator(".pagehead .state")).to_have_text("up")
+    live.call(told(ReportKind.NODE_DOWN))
+    expect(at.page.get_by_text("It takes no jobs: no power.")).to_be_visible()
+    expect(at.page.locator(".pagehead .state")).to_have_text("down")
+    live.call(told(ReportKind.NODE_UP))
+    expect(at.page.locator(".pagehead .state")).to_have_text("up")
+    expect(at.page.get_by_text("It takes no jobs")).to_be_hidden()
 
 
 def test_a_node_that_is_not_there(signed_in: SignedIn) -> None:

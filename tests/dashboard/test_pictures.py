@@ -48,7 +48,7 @@ def compared(day: Stage) -> str:
     for run in day.ask("ada", "GET", "/v1/studio/runs").json()["runs"]:
         return str(run["id"])
     wanted = {
-        "generator": {"name": "philly-like", "jobs": 4000, "gpus": 512, "load": 2.0, "seed": 1},
+        "generator": {"name": "philly-like", "jobs": 20000, "gpus": 512, "load": 1.0, "seed": 1},
         "policies": ["fifo", "srtf", "tiresias"],
     }
     run = day.ask("ada", "POST", "/v1/studio/runs", json=wanted).json()["id"]

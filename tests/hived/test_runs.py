@@ -155,6 +155,8 @@ def test_without_owners_the_cluster_is_divided_evenly_or_by_demand(hived: str) -
     assert starts(simulate(trace, cluster, hived)) == [0.0, 0.0, 10.0]
     assert starts(simulate(trace, cluster, f"{hived}:vcs=even")) == [0.0, 0.0, 10.0]
     assert starts(simulate(trace, cluster, f"{hived}:vcs=demand")) == [0.0, 0.0, 0.0]
+    named = replace(cluster, tenants={name: TenantSpec(name) for name in ("blue", "red")})
+    assert starts(simulate(trace, named, f"{hived}:vcs=even")) == [0.0, 0.0, 10.0], "they own nothing yet"
     alone = replace(trace, tenant=None, priority=None)
     assert starts(simulate(alone, parse_cluster_shape("2x8"), hived)) == [0.0, 10.0, 20.0], "one virtual cluster"
 

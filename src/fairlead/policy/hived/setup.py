@@ -132,11 +132,10 @@ def _owners(view: View, vcs: str) -> CellsSpec:
             "there is no such way to divide a cluster", column="vcs", value=vcs, accepts="file, even or demand"
         )
     shares: dict[str, int] = {}
-    nothing_said = not spec.virtual and not cluster.tenants
-    if vcs != "file" or nothing_said:
-        if not nothing_said:
+    if vcs != "file" or not (spec.virtual or cluster.tenants):
+        if spec.virtual or any(tenant.quota_gpus is not None for tenant in cluster.tenants.values()):
             what = "the cluster says itself what its tenants own"
-            raise InputError(what, column="vcs", value=vcs, accepts="file, or a cluster without tenants")
+            raise InputError(what, column="vcs", value=vcs, accepts="file, or a cluster whose tenants have no quotas")
         weights = _demand(view) if vcs == "demand" else (1.0,) * len(names)
         shares = even_shares(names, weights, cluster)
     spec = owned_cells(cluster, shares, spec)

@@ -68,8 +68,11 @@ export default {
       setAttribute(state, 'data-state', node.state);
       setText(state, STATE[node.state]);
       setText(where, node.path.length ? ` in ${node.path.join(' / ')}` : '');
-      why.hidden = node.state !== 'drained';
-      if (!why.hidden) setText(why, `Drained by ${node.drained_by} at ${timeExact(node.drained_s, now)}${node.drain_reason ? `: ${node.drain_reason}` : ''}. It starts nothing more.`);
+      const drained = node.state === 'drained'
+        ? `Drained by ${node.drained_by} at ${timeExact(node.drained_s, now)}${node.drain_reason ? `: ${node.drain_reason}` : ''}. It starts nothing more.` : '';
+      const down = node.down_reason ? `It takes no jobs: ${node.down_reason}.` : '';
+      why.hidden = !drained && !down;
+      setText(why, [drained, down].filter(Boolean).join(' '));
       does.hidden = !isAdmin();
       setText(does, node.state === 'drained' ? 'Use it again' : 'Drain');
       const tiles = [
