@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from fairlead.backends.local.executor import LocalExecutor
 from fairlead.backends.local.settings import LocalSettings
+from fairlead.cli.rehearsal.workload import alike
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
 from fairlead.model.job import JobSpec
@@ -29,9 +30,11 @@ if TYPE_CHECKING:
 USER = "rehearsal"
 #: the first second is a multiple of it on the scheduler's clock, so that quanta which divide it tick as they do in simulation
 ALIGNED_S = 10.0
-#: jobs that tell how long an engine takes, how many of them only warm it up, and what each works
+#: jobs that tell how long an engine takes to suspend one, how many of them only warm it up, and what each works
 MEASURED, WARMING, MEASURED_S = 7, 3, 15.0
-APART_S = 1.37  #: and how far apart they start: an engine takes longer over many at once
+APART_S = 1.37  #: and how far apart they start
+#: jobs like those of the workload, that come as fast: an engine takes longer to start one while it starts others
+ALIKE = 30
 #: works for so many seconds of its own time: while it is stopped it does not work, and time that passed meanwhile is no work. What it
 #: takes to begin is not its work either, so it imports little
 PROGRAM = """
@@ -147,7 +150,7 @@ async def _live(
         _spec(trace, 0, 0.0, None), USER, _tenant(trace, 0)
     )  # what is compiled late is compiled now
     await _until(scheduler, _has(scheduler, warm.jobs[0].id, "end"))
-    found = Latencies() if kept is None else await _measure(scheduler, kept, _tenant(trace, 0))
+    found = Latencies() if kept is None else await _measure(scheduler, trace, kept)
     zero = ALIGNED_S * math.ceil(scheduler.now() / ALIGNED_S)
     ids: list[str] = []
     watch = asyncio.create_task(
@@ -162,8 +165,25 @@ async def _live(
     return [_lived(scheduler, job, zero) for job in ids], found
 
 
-async def _measure(scheduler: Scheduler, kept: Path, tenant: str) -> Latencies:
-    """A few jobs by themselves, each suspended once on its way."""
+async def _measure(scheduler: Scheduler, trace: Trace, kept: Path) -> Latencies:
+    suspends = await _suspend_some(scheduler, kept, _tenant(trace, 0))
+    some, own = alike(trace, ALIKE), kept / "alike"
+    own.mkdir()
+    began_s, ids = scheduler.now(), []
+    for i in range(len(some)):
+        await scheduler.clock.sleep_until(began_s + float(some.submit_s[i]))
+        spec = _spec(some, i, float(some.duration_s[i]), own)
+        ids.append((await scheduler.submit(spec, USER, _tenant(some, i))).jobs[0].id)
+    starts, ends = [], []
+    for job in ids:
+        at, finished_s = await _ended(scheduler, job)
+        starts += [b - a for a, b in zip(at["start"], at["started"], strict=False)]
+        ends.append(at["end"][0] - finished_s)  # by our clock, and by its supervisor's
+    return Latencies(*(sum(one) / len(one) if one else 0.0 for one in (starts, ends, suspends)))
+
+
+async def _suspend_some(scheduler: Scheduler, kept: Path, tenant: str) -> list[float]:
+    """A few jobs by themselves, each suspended once on its way: how long that takes."""
     ids = []
     for i in range(MEASURED):
         spec = JobSpec(
@@ -183,19 +203,21 @@ async def _measure(scheduler: Scheduler, kept: Path, tenant: str) -> Latencies:
         with contextlib.suppress(InputError):
             await scheduler.resume(job, USER)
         await asyncio.sleep(APART_S)
+    found = []
     for job in ids:
-        await _until(scheduler, _has(scheduler, job, "end"))
-    starts, suspends, ends = [], [], []
-    for job in ids[WARMING:]:
-        at, row = _times(scheduler, job), scheduler.store.job(job)
-        if row.state != "done":
-            raise InputError(f"a job that was to measure the engine is {row.state}: {row.message}", value=job)
-        starts += [b - a for a, b in zip(at["start"], at["started"], strict=False)]
-        suspends += [b - a for a, b in zip(at.get("hold", ()), at.get("suspended", ()), strict=False)]
-        # what it ran by its supervisor's clock, and by ours
-        assert row.finished_s is not None
-        ends.append(at["end"][0] - row.finished_s)
-    return Latencies(*(sum(one) / len(one) if one else 0.0 for one in (starts, ends, suspends)))
+        at, _ = await _ended(scheduler, job)
+        found.append([b - a for a, b in zip(at.get("hold", ()), at.get("suspended", ()), strict=False)])
+    return [one for some in found[WARMING:] for one in some]
+
+
+async def _ended(scheduler: Scheduler, job: str) -> tuple[dict[str, list[float]], float]:
+    """When what happened to it, once it is over, and when its processes ended."""
+    await _until(scheduler, _has(scheduler, job, "end"))
+    row = scheduler.store.job(job)
+    if row.state != "done":
+        raise InputError(f"a job that was to measure the engine is {row.state}: {row.message}", value=job)
+    assert row.finished_s is not None
+    return _times(scheduler, job), row.finished_s
 
 
 def _times(scheduler: Scheduler, job: str) -> dict[str, list[float]]:

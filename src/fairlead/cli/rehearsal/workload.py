@@ -33,3 +33,17 @@ def mix(jobs: int, gpus: int, load: float, mean_s: float, seed: int, largest: in
         tenant=Names(tenant, TENANTS),
         source=f"a mix of {jobs} short jobs",
     )
+
+
+def alike(trace: Trace, jobs: int, seed: int = 0) -> Trace:
+    """Other jobs of its kind, drawn from it, that come as fast on average."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    drawn = rng.integers(0, len(trace), jobs)
+    apart = float(trace.submit_s[-1] - trace.submit_s[0]) / max(len(trace) - 1, 1)
+    return Trace(
+        submit_s=np.cumsum(rng.exponential(1.0, jobs)) * apart,
+        gpus=trace.gpus[drawn],
+        duration_s=trace.duration_s[drawn],
+        priority=None if trace.priority is None else trace.priority[drawn],
+        tenant=None if trace.tenant is None else Names(trace.tenant.codes[drawn], trace.tenant.values),
+    )
