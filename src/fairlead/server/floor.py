@@ -183,7 +183,10 @@ class Floor:
                 self.core.admit(job.id, turn.now)
 
     def watch(self, job: Job) -> None:
-        """From when its processes are there."""
+        """From when its processes are there. An engine's own jobs are under its limits, which count each run by itself and may be
+        changed there."""
+        if job.foreign:
+            return
         if job.spec.time_limit_s is not None and job.begun_s is not None:
             due_s = job.begun_s + max(job.spec.time_limit_s - job.ran_s, 0.0)
             heapq.heappush(self._limits, (due_s, job.id, job.run))
@@ -470,6 +473,7 @@ class Floor:
         self._metrics.finished(job.tenant, str(verdict.state))
         if job.begun:
             turn.effects.append(Forget(job.id, job.begun))
+        self.not_begun.discard((job.id, job.run))  # whoever waits to begin it finds that nothing is to be begun
         del self.jobs[job.id], self._by_seq[job.seq]
         self.foreign.pop(job.foreign, None)
         self.of_user[job.user] -= 1

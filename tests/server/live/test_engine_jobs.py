@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.backends.harness import python
 
 from fairlead.backends.local.executor import LocalExecutor
 from fairlead.model.errors import InputError
@@ -101,6 +102,38 @@ async def test_taken_back_in_the_engine_it_is_cancelled_here(tmp_path: Path) -> 
         assert (row.state, row.reason) == ("cancelled", "withdrawn")
         await one.scheduler.cancel(blocker, "ann")
         await one.ended(blocker)
+
+
+@lived
+async def test_taken_back_while_it_waits_for_somebody_to_leave_nothing_is_begun(tmp_path: Path) -> None:
+    slow = python(
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
+    )
+    async with world(tmp_path, gpus=1, policy="srtf", engine=Engine.over) as one:
+        long = await one.submit(*slow, gpus=1, estimate_s=1000, suspend=("requeue",), grace_s=1.5)
+        await one.state(long, "running")
+        await one.until(
+            lambda: one.scheduler.log_path(long).exists() and "deaf" in one.scheduler.log_path(long).read_text()
+        )
+        engine_of(one).give("e:1", *work(0.1), gpus=1, estimate_s=1)
+        adopted = await taken(one, "e:1")
+        await one.until(lambda: "start" in one.kinds(adopted))
+        engine_of(one).take_back("e:1")
+        assert (await one.ended(adopted))[0].reason == "withdrawn"
+        await one.until(lambda: one.kinds(long).count("started") == 2)  # it has left, and has come back
+        assert not one.scheduler.failure.done()
+        await one.scheduler.cancel(long, "ann")
+        await one.ended(long)
+
+
+@lived
+async def test_an_engine_keeps_the_time_limits_of_its_own_jobs(tmp_path: Path) -> None:
+    async with world(tmp_path, gpus=2, engine=Engine.over) as one:
+        engine_of(one).give("e:1", *work(1.5), gpus=1, time_limit_s=0.5)
+        mine = await one.submit(*work(1.5), gpus=1, time_limit_s=0.5)
+        theirs = await taken(one, "e:1")
+        rows = await one.ended(mine, theirs)
+        assert [(row.state, row.reason) for row in rows] == [("failed", "time-limit"), ("done", "")]
 
 
 @lived
