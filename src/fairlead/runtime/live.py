@@ -118,8 +118,7 @@ class LiveCore:
         """Jobs in order of submission; `down`: nodes that are not to be used; `used`: tenants'
         decayed GPU-seconds, and as of when; `profiles`: how fast jobs run where, and what they use of a GPU; `memo`: what
         another core has noted for this one, beside what is in the jobs' standings."""
-        self.options = options or Options()
-        self._setting = Setting(spec, policy, placer, self.options, profiles or NoProfiles(), live)
+        self._setting = Setting(spec, policy, placer, options or Options(), profiles or NoProfiles(), live)
         self._down = set(down)
         self._ending: set[str] = set()  #: told of, and not handled yet
         self._early: list[Decision] = []  #: decided between two steps
@@ -131,6 +130,10 @@ class LiveCore:
     @property
     def spec(self) -> ClusterSpec:
         return self._setting.spec
+
+    @property
+    def options(self) -> Options:
+        return self._setting.options
 
     @property
     def policy(self) -> str:
@@ -179,11 +182,18 @@ class LiveCore:
         policy: str | None = None,
         placer: str | None = None,
         tenants: Mapping[str, TenantSpec] | None = None,
+        options: Options | None = None,
     ) -> None:
-        """Go on with another policy, placer or other quotas: nobody is stopped by that alone. Raises InputError, with nothing
+        """Go on with another policy, placer, other quotas or costs: nobody is stopped by that alone. Raises InputError, with nothing
         changed, for one that does not exist or can't do with the jobs that are there."""
         spec = self.spec if tenants is None else replace(self.spec, tenants=tenants)
-        setting = replace(self._setting, spec=spec, policy=policy or self.policy, placer=placer or self.placer)
+        setting = replace(
+            self._setting,
+            spec=spec,
+            policy=policy or self.policy,
+            placer=placer or self.placer,
+            options=options or self.options,
+        )
         self._build(setting, self.snapshot(now), now, self.used(), self.memo())
 
     # -- what happens from outside ------------------------------------------------------------------------------------------

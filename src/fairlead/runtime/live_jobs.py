@@ -19,7 +19,7 @@ from fairlead.kernels.columns import (
 from fairlead.model.cluster import ClusterSpec
 from fairlead.state.cluster import gpu_types, topology_levels
 from fairlead.state.jobs import NO_SUCH_LEVEL, NO_SUCH_TYPE, JobInput
-from fairlead.state.rules import Rates
+from fairlead.state.rules import Options, Rates
 
 #: how long a job is thought to run of which nobody has said anything
 UNKNOWN_S = 24 * 3600.0
@@ -86,6 +86,17 @@ class Standing:
     #: running: from when on progress counts that is not in ran_s and done_s; None: from its start, once the cost of that is over
     counted_s: float | None = None
     memo: Memo | None = None
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What starting takes where jobs run for real, in seconds until their processes are there: meanwhile nobody is served."""
+
+    start_s: float = 0.0
+    resume_s: float = 0.0
+
+    def options(self) -> Options:
+        return Options(start_cost_s=self.start_s, resume_cost_s=self.resume_s)
 
 
 class Profiles(Protocol):

@@ -103,6 +103,8 @@ class Config:
     address: str = "auto"
     ray_python: str = ""
     poll: float = 2.0
+    start_cost: float = 0.0
+    resume_cost: float = 0.0
     shadow: bool = False
     cluster: str | None = None
     gpus: int | None = None
@@ -178,6 +180,8 @@ _TABLE: Mapping[str, tuple[Reading, str]] = {
     "address": (TEXT, "ray: the cluster's address, HOST:PORT"),
     "ray_python": (TEXT, "ray: a Python that has Ray, of the cluster's version; the scheduler's own, if not"),
     "poll": (DURATION, "how often an engine is asked how things stand"),
+    "start_cost": (DURATION, "what a start takes until the job's processes run: not counted as service, and foreseen"),
+    "resume_cost": (DURATION, "the same of a job that goes on after a suspension"),
     "shadow": (FLAG, "watch the engine, record what would be decided, and touch nothing"),
     "cluster": (TEXT, "what there is to schedule: a shape or a cluster file; what is found, if not"),
     "gpus": (_count(0), "declare so many virtual GPUs here instead of looking for real ones"),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fairlead.model.cluster import ClusterSpec
 from fairlead.runtime.live import LiveCore
-from fairlead.runtime.live_jobs import LiveJob, Standing
+from fairlead.runtime.live_jobs import Costs, LiveJob, Standing
 from fairlead.runtime.protocols import Capabilities, Found, Place, Report, ReportKind
 from fairlead.server.closed import Closed
 from fairlead.server.floor import KEEPS_PROCESSES, Floor
@@ -35,6 +35,7 @@ class Setting:
     unix_user: Callable[[str], str]
     metrics: Metrics
     can: Capabilities
+    costs: Costs = field(default_factory=Costs)
     down: dict[str, str] = field(default_factory=dict)  #: nodes that the executor says are not there, and why
 
 
@@ -58,6 +59,7 @@ def go_on(setting: Setting, stored: Recovery, found: Iterable[Found], turn: Turn
         jobs=[_entry(job, setting.can, places, turn.now) for job in jobs if job.is_running or job.verdict is None],
         down=[number for name in (*drained, *setting.down) if (number := places.node(name)) is not None],
         used={usage.tenant: (usage.gpu_s, usage.as_of_s) for usage in stored.usage},
+        options=setting.costs.options(),
         now=turn.now,
     )
     closed = Closed(core, drained, setting.down)

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from fairlead.model.cluster import ClusterSpec, TenantSpec
 from fairlead.model.errors import InputError
 from fairlead.model.job import JobSpec
+from fairlead.runtime.live_jobs import Costs
 from fairlead.runtime.protocols import Arrival, Clock, Executor, Report
 from fairlead.runtime.twin import Moment, moment_of
 from fairlead.runtime.warm import warm_up
@@ -57,6 +58,7 @@ class Scheduler:
         gate: Gate | None = None,
         users: UnixUsers | None = None,
         metrics: Metrics | None = None,
+        costs: Costs | None = None,
     ) -> None:
         self.store, self.executor, self.clock = store, executor, clock
         self.gate = gate or Gate()
@@ -66,7 +68,9 @@ class Scheduler:
         self.started_s = clock.now()
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()  #: set when it can't go on
         self._users = users or UnixUsers()
-        self._setting = Setting(spec, policy, placer, logs, self._users.of, self.metrics, executor.capabilities)
+        self._setting = Setting(
+            spec, policy, placer, logs, self._users.of, self.metrics, executor.capabilities, costs or Costs()
+        )
         self._writer = GroupWriter(store)
         self._inbox: asyncio.Queue[tuple[Callable[[Turn], Any], asyncio.Future[Any] | None]] = asyncio.Queue()
         self._news = asyncio.Condition()
@@ -427,6 +431,15 @@ class Scheduler:
             self._setting = _with(self._setting, policy=core.policy, placer=core.placer)
             self.gate.clear()
             turn.batch.record("policy", turn.now, policy=core.policy, placer=core.placer, by=by)
+
+        await self._ask(ask)
+
+    async def set_costs(self, costs: Costs) -> None:
+        """What starting and resuming take here, once that is known."""
+
+        def ask(turn: Turn) -> None:
+            self._floor.core.change(turn.now, options=costs.options())
+            self._setting = replace(self._setting, costs=costs)
 
         await self._ask(ask)
 

@@ -22,6 +22,7 @@ from fairlead.cli.live import pid_file
 from fairlead.cli.live.engines import open_executor
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
+from fairlead.runtime.live_jobs import Costs
 from fairlead.runtime.protocols import Executor
 from fairlead.runtime.warm import warm_up
 from fairlead.server.api import create_app, end_streams
@@ -116,6 +117,7 @@ async def _put_together(config: Config, url: str, stack: AsyncExitStack) -> tupl
             logs=config.logs,
             gate=Gate(config.max_jobs, config.max_jobs_per_user, config.max_array),
             users=UnixUsers("" if config.run_as == "submitter" else config.run_as),
+            costs=Costs(config.start_cost, config.resume_cost),
         )
         await scheduler.open()
         opened.pop_all()  # closing the scheduler closes the executor

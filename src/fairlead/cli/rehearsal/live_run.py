@@ -17,6 +17,7 @@ from fairlead.cli.rehearsal.workload import alike
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
 from fairlead.model.job import JobSpec
+from fairlead.runtime.live_jobs import Costs
 from fairlead.runtime.protocols import Executor
 from fairlead.server.clock import WallClock
 from fairlead.server.scheduler import Scheduler
@@ -92,6 +93,10 @@ class Latencies:
         """For a simulation of that engine. GPUs are held while a job starts and until its end is known."""
         return Options(start_cost_s=self.start_s + self.end_s, resume_cost_s=self.suspend_s + self.start_s)
 
+    def starting(self) -> Costs:
+        """For a scheduler on that engine, which sees by itself when jobs have left and ended."""
+        return Costs(self.start_s, self.start_s)
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -151,6 +156,8 @@ async def _live(
     )  # what is compiled late is compiled now
     await _until(scheduler, _has(scheduler, warm.jobs[0].id, "end"))
     found = Latencies() if kept is None else await _measure(scheduler, trace, kept)
+    if found.start_s:
+        await scheduler.set_costs(found.starting())
     zero = ALIGNED_S * math.ceil(scheduler.now() / ALIGNED_S)
     ids: list[str] = []
     watch = asyncio.create_task(
