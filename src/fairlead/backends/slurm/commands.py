@@ -59,11 +59,10 @@ class Slurm:
         self._env.setdefault("PATH", os.defpath)
 
     async def call(self, *words: str, stdin: str | None = None, patient: bool = False) -> str:
-        """What it printed. Raises SlurmError. `patient`: one of many, which waits its turn; others count, but don't wait."""
+        """What it printed. Raises SlurmError. `patient`: one for each job, which waits its turn. Others are for many jobs at once, and
+        none the more for more jobs: were they counted, frequent polls would leave nothing for submissions."""
         if patient:
             await self._wait_for_turn()
-        else:
-            self._count()
         code, out, said = await self._run(words, stdin)
         if code:
             raise SlurmError(said or f"{words[0]} ended with {code}")
@@ -71,7 +70,6 @@ class Slurm:
 
     async def each(self, commands: Sequence[str]) -> str:
         """Several commands of scontrol in one call; what was said about those that went wrong."""
-        self._count()
         return (await self._run(("scontrol",), "".join(f"{command}\n" for command in (*commands, "quit"))))[2]
 
     async def _wait_for_turn(self) -> None:

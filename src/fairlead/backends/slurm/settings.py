@@ -32,7 +32,7 @@ class SlurmSettings:
     lease_s: float = (
         60.0  #: how long a run goes on when its node can't reach `state_dir`; a lost run is certain after as long
     )
-    calls_per_s: float = 5.0  #: of Slurm's commands, on the average
+    calls_per_s: float = 5.0  #: that are for one job each, on the average
     calls_at_once: int = 40  #: and so many before that average counts
     call_timeout_s: float = 30.0
     python: str = "python3"  #: on the nodes, 3.8 or newer
