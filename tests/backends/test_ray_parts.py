@@ -12,8 +12,12 @@ from fairlead.backends.ray.nodes import Nodes, name_of
 from fairlead.backends.ray.plan import methods, plan
 from fairlead.backends.ray.ship import lay_down
 from fairlead.backends.ray.whole import report_of, whole
+from fairlead.cli.live.engines import ray_settings
 from fairlead.model.errors import InputError
 from fairlead.runtime.protocols import Order, Place, Suspension
+from fairlead.server.config import Config
+
+from .ray_pretended import node
 
 RUNNING = {"phase": "running", "time_s": 1.0}
 DONE = {"phase": "ended", "time_s": 5.0, "exit_code": 0, "signal": None}
@@ -56,18 +60,6 @@ def test_the_first_that_failed_speaks_for_all() -> None:
 
 def test_a_gang_of_which_one_was_killed_was_not_checkpointed() -> None:
     assert whole([SAVED, KILLED])["method"] == "requeue"
-
-
-def node(id: str, name: str, gpus: int = 4, alive: bool = True, **labels: str) -> dict[str, Any]:
-    message = "" if alive else "it died"
-    return {
-        "id": id,
-        "name": name,
-        "alive": alive,
-        "message": message,
-        "resources": {"GPU": gpus, "CPU": 8.0, "memory": 4 << 30, "accelerator_type:A100": 1.0},
-        "labels": labels,
-    }
 
 
 def names(nodes: Nodes) -> dict[str, str]:
@@ -164,6 +156,10 @@ def test_what_a_node_needs_lies_in_the_state_directory_once(tmp_path: Path) -> N
     assert lay_down(str(tmp_path)) == str(root)
     assert (root / "fairlead/backends/ray/supervise.py").exists()
     assert (root / "fairlead/backends/local/procs.py").exists()
+
+
+def test_how_long_a_node_is_given_to_be_gone_can_be_set(tmp_path: Path) -> None:
+    assert ray_settings(Config(tmp_path, ray_python="python", ray_fence=600.0)).fence_s == 600.0
 
 
 @pytest.mark.parametrize("name", ["poll_s", "start_s", "fence_s", "connect_s"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
@@ -31,7 +32,7 @@ class Node:
     id: str = ""  #: Ray's, of its present or last life
     is_up: bool = False
     message: str = ""  #: why it is not
-    down_s: float = 0.0  #: since when, by the clock that never falls back
+    down_s: float = math.inf  #: since when, by the clock that never falls back; inf: nobody has looked yet
 
     def spec(self, path: tuple[str, ...]) -> NodeSpec:
         cpu_milli = int(self.cpus * 1000) or None
@@ -70,6 +71,9 @@ class Nodes:
         for node in gone:
             why = next((one["message"] for one in seen if one["id"] == node.id), "")
             node.is_up, node.down_s, node.message = False, now, why or "Ray does not know it any more"
+        for node in self.by_name.values():  # known from before a restart of ours: gone since when nobody knows
+            if not node.is_up and node.down_s == math.inf:
+                node.down_s = now
         came = []
         known = {node.id: node for node in self.by_name.values()}
         for one in sorted(alive.values(), key=_order):
