@@ -57,3 +57,39 @@ def test_a_node_that_was_away_when_we_began_may_still_have_its_runs(path: Path, 
     scene(path, before)
     ray.nodes[0]["alive"] = False
     scene(path, after, fence_s=60.0)
+
+
+def test_what_runs_is_known_before_ray_says_a_word(path: Path, ray: PretendedRay) -> None:
+    async def before(bench: RayBench) -> None:
+        await running(bench, ray)
+
+    async def after(bench: RayBench) -> None:
+        assert ray.told_of("release") == []
+        (followed,) = ray.told_of("start")
+        assert not followed["create"]
+
+    scene(path, before)
+    ray.told.clear()
+    scene(path, after)
+
+
+def test_who_had_not_begun_when_we_died_begins_with_the_next_of_us_or_is_given_up(
+    path: Path, ray: PretendedRay
+) -> None:
+    async def before(bench: RayBench) -> None:
+        await bench.start("sleep", "60", places=[Place("node-1", (0,)), Place("node-2", (0,))])
+        await bench.start("sleep", "60", job="half", places=[Place("node-1", (1,)), Place("node-2", (1,))])
+        write_state(bench.executor._runs["half", 1], 0)
+
+    async def after(bench: RayBench) -> None:
+        assert sorted((one["name"][-6:], one["create"]) for one in ray.told_of("start")) == [
+            ("half@1", False),
+            ("/job@1", True),
+        ]
+        failed = await bench.wait(ReportKind.FAILED_TO_START)
+        assert (failed.retry, "within 0.2 s" in failed.message) == (True, True)
+        await until(lambda: any(one["message"] == {"op": "stop"} for one in ray.told_of("tell")))  # half of a gang
+
+    scene(path, before)
+    ray.told.clear()
+    scene(path, after, start_s=0.2)

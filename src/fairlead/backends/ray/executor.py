@@ -11,11 +11,11 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from fairlead.backends.local.rundir import FAILED, LOST, RUNNING, SUSPENDED, Doc, RunDir, dir_name, write_file
+from fairlead.backends.local.rundir import FAILED, LOST, RUNNING, STARTING, SUSPENDED, Doc, RunDir, dir_name, write_file
 from fairlead.backends.orders import Refused
 from fairlead.backends.ray import runs, ship
 from fairlead.backends.ray.bridge import Bridge
@@ -41,12 +41,15 @@ class RayExecutor:
     name = "ray"
     capabilities = CAPABILITIES
 
-    def __init__(self, settings: RaySettings, folder: str, lock: RunDir) -> None:
+    def __init__(self, settings: RaySettings, folder: str, lock: RunDir, adopted: Iterable[Run]) -> None:
+        """Whatever Ray has of ours and we don't know is let go, so everything is known before the first word comes."""
         self.settings = settings
         self._lock = lock
         self._runs_dir = os.path.join(folder, "runs")
         self._runs: dict[_Key, Run] = {}
         self._by_name: dict[str, Run] = {}
+        for run in adopted:
+            self._adopt(run)
         self._reports: asyncio.Queue[Report | None] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -64,20 +67,19 @@ class RayExecutor:
     async def open(cls, settings: RaySettings) -> RayExecutor:
         """InputError where another executor has this state directory, or Ray can't be reached and never was."""
         folder = os.path.join(os.path.abspath(settings.state_dir), "ray")
+        lock = RunDir(folder)
         try:
             for part in (f"{folder}/runs", os.path.join(settings.state_dir, "logs")):
                 os.makedirs(part, 0o700, exist_ok=True)
-            lock = RunDir(folder)
-            free = lock.claim()
+            if not lock.claim():
+                raise InputError(
+                    "another scheduler uses this state directory", value=folder, accepts="a directory of its own"
+                )
+            executor = cls(settings, folder, lock, await asyncio.to_thread(runs.read_all, f"{folder}/runs"))
         except OSError as error:
+            lock.release()
             raise InputError(f"the state directory can't be used: {error.strerror}", value=folder) from None
-        if not free:
-            raise InputError(
-                "another scheduler uses this state directory", value=folder, accepts="a directory of its own"
-            )
-        executor = cls(settings, folder, lock)
         try:
-            await executor._adopt()
             await executor._wait_for_ray()
         except BaseException:
             await executor.close()
@@ -171,10 +173,11 @@ class RayExecutor:
             if away and self.bridge.connected:
                 self._give_up(run, f"node {away[0].name} is down: {away[0].message}")
                 return
-            if (run.job, run.run) not in self._deadlines:
-                late = f"Ray did not give it its GPUs on {', '.join(run.nodes)} within {self.settings.start_s:g} s"
-                timer = self._loop.call_later(self.settings.start_s, self._give_up, run, late)
-                self._deadlines[run.job, run.run] = timer
+        is_starting = phase_of(run.state) == STARTING and run.continues is None  # all of it, or one part still is
+        if is_starting and (run.job, run.run) not in self._deadlines:
+            late = f"Ray did not give it its GPUs on {', '.join(run.nodes)} within {self.settings.start_s:g} s"
+            timer = self._loop.call_later(self.settings.start_s, self._give_up, run, late)
+            self._deadlines[run.job, run.run] = timer
         if run.continues is not None and not run.has_begun:
             for number in run.alive:
                 message = {"op": "continue", "rundir": run.part(number).path}
@@ -407,18 +410,12 @@ class RayExecutor:
         if self._by_name.get(run.name) is run:
             del self._by_name[run.name]
 
-    async def _adopt(self) -> None:
-        for name in sorted(os.listdir(self._runs_dir)):
-            path = os.path.join(self._runs_dir, name)
-            run = None if name.startswith(".") else await self._in_thread(partial(runs.read, path))
-            if run is None:
-                await self._in_thread(partial(runs.remove, path))
-                continue
-            run.told = phase_of(run.state)
-            self._runs[run.job, run.run] = run
-            before = self._by_name.get(run.name)
-            if before is None or before.run < run.run:
-                self._by_name[run.name] = run
+    def _adopt(self, run: Run) -> None:
+        run.told = phase_of(run.state)
+        self._runs[run.job, run.run] = run
+        before = self._by_name.get(run.name)
+        if before is None or before.run < run.run:
+            self._by_name[run.name] = run
 
     # -- small things --------------------------------------------------------------------------------------------------
 
@@ -434,7 +431,7 @@ class RayExecutor:
 def _namespace(folder: str) -> str:
     """By it this scheduler's actors and groups are told from those of another one on the same cluster."""
     path = os.path.join(folder, "namespace")
-    with contextlib.suppress(OSError), open(path, encoding="ascii") as file:
+    with contextlib.suppress(FileNotFoundError), open(path, encoding="ascii") as file:
         return file.read().strip()
     name = f"fairlead-{os.urandom(4).hex()}"
     write_file(path, name.encode(), durable=True)

@@ -117,6 +117,19 @@ def read(path: str) -> Run | None:
     return run
 
 
+def read_all(parent: str) -> list[Run]:
+    """Every run that is written down there; what is of no use is taken away. Raises OSError."""
+    found = []
+    for name in sorted(os.listdir(parent)):
+        path = os.path.join(parent, name)
+        run = None if name.startswith(".") else read(path)
+        if run is None:
+            remove(path)
+        else:
+            found.append(run)
+    return found
+
+
 def remove(path: str) -> None:
     grave = os.path.join(os.path.dirname(path), f".gone-{os.path.basename(path)}")
     with contextlib.suppress(OSError):
