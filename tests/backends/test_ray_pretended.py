@@ -83,8 +83,8 @@ def test_who_had_not_begun_when_we_died_begins_with_the_next_of_us_or_is_given_u
 
     async def after(bench: RayBench) -> None:
         assert sorted((one["name"][-6:], one["create"]) for one in ray.told_of("start")) == [
-            ("half@1", False),
             ("/job@1", True),
+            ("half@1", False),
         ]
         failed = await bench.wait(ReportKind.FAILED_TO_START)
         assert (failed.retry, "within 0.2 s" in failed.message) == (True, True)
@@ -93,3 +93,22 @@ def test_who_had_not_begun_when_we_died_begins_with_the_next_of_us_or_is_given_u
     scene(path, before)
     ray.told.clear()
     scene(path, after, start_s=0.2)
+
+
+def test_who_runs_and_could_not_be_followed_is_followed_at_the_next_poll(path: Path, ray: PretendedRay) -> None:
+    async def act(bench: RayBench) -> None:
+        run = await running(bench, ray)
+        ray.told.clear()
+        ray.say("failed", run, message="the head is busy")
+        await asyncio.sleep(0.05)
+        assert ray.told == []
+        ray.poll()
+        ray.poll()
+        (again,) = ray.told_of("start")
+        assert (again["name"], again["create"]) == (run.name, False)
+        assert ray.told_of("tell") == []
+        await bench.start("sleep", "60", job="other")
+        ray.say("failed", bench.executor._runs["other", 1], message="no such resource")
+        assert "no such resource" in (await bench.wait(ReportKind.FAILED_TO_START, "other")).message
+
+    scene(path, act)

@@ -111,7 +111,8 @@ class Bridge:
     # -- runs ----------------------------------------------------------------------------------------------------------------
 
     async def _start(self, message: Doc) -> None:
-        """Whatever of it is there already is used. `create` false: it has begun, so what is missing is gone."""
+        """Whatever of it is there already is used. `create` false: it has begun, so what is missing is gone; "failed" then only
+        says that it could not be followed."""
         name, places = message["name"], message["places"]
         try:
             if message["create"]:

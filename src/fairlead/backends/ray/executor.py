@@ -252,7 +252,10 @@ class RayExecutor:
         elif event == "gone":
             self._part_gone(run, message["part"], message["message"])
         elif event == "failed":
-            self._give_up(run, f"Ray could not start it: {message['message']}")
+            if run.has_begun or run.continues is not None:
+                run.is_unfollowed = True
+            else:
+                self._give_up(run, f"Ray could not start it: {message['message']}")
         elif event == "swept":
             self._fence.swept(run, message["part"], message.get("error", ""))
 
@@ -271,6 +274,7 @@ class RayExecutor:
             self._take_up()
         else:
             self._compare(message)
+            self._follow_again()
         self._let_go(message)
         self._spawn(self._read_files())
 
@@ -280,6 +284,12 @@ class RayExecutor:
             if not run.is_over:
                 self._begin(run)
                 self._ask(run)
+
+    def _follow_again(self) -> None:
+        """What has begun runs, whether or not its actors could be asked a moment ago."""
+        for run in [one for one in self._runs.values() if one.is_unfollowed and not one.is_over]:
+            run.is_unfollowed = False
+            self._begin(run)
 
     def _let_go(self, message: Doc) -> None:
         """What Ray has of ours and nobody needs: what was to be released when the connection broke, or we died."""

@@ -27,6 +27,7 @@ class Run:
     is_silent: bool = False  #: adopted, and nobody has asked yet what was found: `found` will tell
     told: str = ""  #: the phase that was reported last
     asked: str = ""  #: it is to "stop" or to "suspend"
+    is_unfollowed: bool = False  #: it has begun, and its actors could not be asked for news
     rest_told: bool = False  #: a part has failed, and the others were told to stop
     gone: dict[int, str] = field(default_factory=dict)  #: parts whose actor is no more, and what Ray says about it
     fencing: set[int] = field(default_factory=set)
