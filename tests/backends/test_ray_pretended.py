@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fairlead.backends.local.rundir import RunDir
+from fairlead.backends.ray import RaySettings, bridge, runs
 from fairlead.runtime.protocols import Place, ReportKind
 
 from .ray_bench import RayBench, until
@@ -110,5 +114,95 @@ def test_who_runs_and_could_not_be_followed_is_followed_at_the_next_poll(path: P
         await bench.start("sleep", "60", job="other")
         ray.say("failed", bench.executor._runs["other", 1], message="no such resource")
         assert "no such resource" in (await bench.wait(ReportKind.FAILED_TO_START, "other")).message
+
+    scene(path, act)
+
+
+def fail_once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+    """As a file server does that is started again."""
+    works, errors = getattr(owner, name), [OSError(errno.ESTALE, "stale")]
+
+    def flaky(*args: Any, **more: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return works(*args, **more)
+
+    monkeypatch.setattr(owner, name, flaky)
+
+
+@pytest.mark.parametrize(("owner", "name"), [(RunDir, "state"), (RunDir, "is_claimed"), (runs, "write_off")])
+def test_a_lost_run_is_told_though_its_directory_was_out_of_reach(
+    path: Path, ray: PretendedRay, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
+) -> None:
+    async def act(bench: RayBench) -> None:
+        run = await running(bench, ray)
+        fail_once(monkeypatch, owner, name)
+        ray.say("gone", run, part=0, message="its actor was killed")
+        await until(lambda: ray.told_of("sweep"))
+        ray.say("swept", run, part=0)
+        assert "its actor was killed" in (await bench.wait(ReportKind.LOST, patience_s=5)).message
+
+    scene(path, act)
+
+
+def test_who_is_stopped_before_it_began_is_written_off_though_its_directory_was_out_of_reach(
+    path: Path, ray: PretendedRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def act(bench: RayBench) -> None:
+        await bench.start("sleep", "60")
+        fail_once(monkeypatch, runs, "write_off")
+        await bench.executor.stop("job", 1)
+        assert "stopped before it began" in (await bench.wait(ReportKind.FAILED_TO_START, patience_s=5)).message
+
+    scene(path, act)
+
+
+def test_one_directory_out_of_reach_hides_no_other(
+    path: Path, ray: PretendedRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def act(bench: RayBench) -> None:
+        await running(bench, ray, job="bad")
+        run = await running(bench, ray)
+        works = RunDir.state
+
+        def state(self: RunDir) -> Any:
+            if "bad@1" in self.path:
+                raise OSError(errno.EIO, "input/output error")
+            return works(self)
+
+        monkeypatch.setattr(RunDir, "state", state)
+        write_state(run, phase="ended", exit_code=3, signal=None)
+        ray.poll()
+        assert (await bench.wait(ReportKind.ENDED, patience_s=5)).exit_code == 3
+
+    scene(path, act)
+
+
+def test_the_process_that_talks_to_ray_is_tried_again_whatever_kept_it_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bridge, "_FIRST_PAUSE_S", 0.01)
+
+    async def scenario() -> None:
+        heard: list[str] = []
+        settings = RaySettings(tmp_path, python=str(tmp_path / "no-python"))
+        made = bridge.Bridge(settings, "ns", "", str(tmp_path), lambda message: heard.append(message["message"]))
+        async with asyncio.timeout(5):
+            while len(heard) < 2:
+                await asyncio.sleep(0.01)
+        assert "no-python" in made.trouble
+        await made.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_task_that_fails_is_heard_of(path: Path, ray: PretendedRay, caplog: pytest.LogCaptureFixture) -> None:
+    async def fails() -> None:
+        raise KeyError("node-9")
+
+    async def act(bench: RayBench) -> None:
+        bench.executor._spawn(fails())
+        with caplog.at_level(logging.ERROR):
+            await until(lambda: "node-9" in caplog.text)
 
     scene(path, act)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
@@ -31,6 +32,9 @@ from fairlead.runtime.protocols import Found, Order, Report, ReportKind
 
 #: how long there may be no word from Ray before its nodes count as out of reach
 SILENCE_S = 20.0
+#: how long to wait before the state directory is tried again
+_AGAIN_S = 1.0
+log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _Key = tuple[str, int]
 
@@ -314,7 +318,7 @@ class RayExecutor:
     async def _read_files(self) -> None:
         """What became of the parts, for the news that did not come: a machine's last word may be a file."""
         due = [(run, number) for run in self._runs.values() for number in run.alive]
-        states = await self._in_thread(lambda: [run.part(number).state() for run, number in due])
+        states = await self._in_thread(lambda: [runs.read_part(run, number) for run, number in due])
         for (run, number), state in zip(due, states, strict=True):
             if not state or is_over(run.parts[number]):
                 continue
@@ -408,7 +412,7 @@ class RayExecutor:
 
     async def _write_off(self, run: Run, number: int, why: str) -> None:
         work = partial(runs.write_off, run, number, LOST, why, retry=True)
-        state = await self._in_thread(work) if not run.parts[number] else None
+        state = await self._persist(work) if not run.parts[number] else None
         if state is not None:
             self._learn(run, number, state)
         elif not is_over(run.parts[number]):  # it has begun after all
@@ -432,10 +436,26 @@ class RayExecutor:
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("a task of the Ray executor failed", exc_info=error)
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         return await asyncio.to_thread(work)
+
+    async def _persist(self, work: Callable[[], _T]) -> _T:
+        """The same, for as long as the directory that the nodes share is out of reach."""
+        said = ""
+        while True:
+            try:
+                return await self._in_thread(work)
+            except OSError as error:
+                if said != (said := str(error)):
+                    log.warning("the state directory can't be used, it is tried again: %s", error)
+                await asyncio.sleep(_AGAIN_S)
 
 
 def _namespace(folder: str) -> str:

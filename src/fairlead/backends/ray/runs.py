@@ -131,6 +131,14 @@ def read_all(parent: str) -> list[Run]:
     return found
 
 
+def read_part(run: Run, number: int) -> Doc | None:
+    """Its state; None where it has none, or can't be read at present."""
+    try:
+        return run.part(number).state()
+    except OSError:
+        return None
+
+
 def remove(path: str) -> None:
     grave = os.path.join(os.path.dirname(path), f".gone-{os.path.basename(path)}")
     with contextlib.suppress(OSError):
