@@ -13,7 +13,7 @@ import pytest
 
 from fairlead.backends.local.rundir import RunDir
 from fairlead.backends.ray import RaySettings, bridge, runs
-from fairlead.runtime.protocols import Place, ReportKind
+from fairlead.runtime.protocols import Place, ReportKind, Suspension
 
 from .ray_bench import RayBench, until
 from .ray_pretended import PretendedRay, node, on_pretended, reports, write_state
@@ -92,7 +92,7 @@ def test_who_had_not_begun_when_we_died_begins_with_the_next_of_us_or_is_given_u
         ]
         failed = await bench.wait(ReportKind.FAILED_TO_START)
         assert (failed.retry, "within 0.2 s" in failed.message) == (True, True)
-        await until(lambda: any(one["message"] == {"op": "stop"} for one in ray.told_of("tell")))  # half of a gang
+        await until(lambda: any(one["message"]["op"] == "stop" for one in ray.told_of("tell")))  # half of a gang
 
     scene(path, before)
     ray.told.clear()
@@ -204,5 +204,56 @@ def test_a_task_that_fails_is_heard_of(path: Path, ray: PretendedRay, caplog: py
         bench.executor._spawn(fails())
         with caplog.at_level(logging.ERROR):
             await until(lambda: "node-9" in caplog.text)
+
+    scene(path, act)
+
+
+def asked(ray: PretendedRay) -> list[str]:
+    """What was said to actors since it was looked at last."""
+    found = [f"{one['message']['op']} {one['message']['run']}" for one in ray.told_of("tell")]
+    ray.told.clear()
+    return found
+
+
+def test_what_was_asked_is_said_again_until_it_is_done(path: Path, ray: PretendedRay) -> None:
+    async def act(bench: RayBench) -> None:
+        run = await running(bench, ray)
+        await bench.executor.suspend("job", 1)
+        assert asked(ray) == ["suspend 1"]
+        ray.poll()
+        assert asked(ray) == ["suspend 1"]
+        await bench.executor.stop("job", 1)
+        ray.poll()
+        assert asked(ray) == ["stop 1"] * 2
+        write_state(run, phase="ended", exit_code=0, signal=None)
+        ray.say("part", run, part=0, state=run.part(0).state())
+        ray.poll()
+        assert asked(ray) == []
+
+    scene(path, act)
+
+
+def test_who_goes_on_is_told_so_until_it_does_and_hears_nothing_of_what_was_asked_before(
+    path: Path, ray: PretendedRay
+) -> None:
+    async def act(bench: RayBench) -> None:
+        run = await running(bench, ray, suspend=(Suspension.STOP,))
+        await bench.executor.suspend("job", 1)
+        write_state(run, phase="suspended", method="stop")
+        ray.say("part", run, part=0, state=run.part(0).state())
+        asked(ray)
+        ray.poll()
+        assert asked(ray) == []
+        await bench.start("sleep", "60", run=2, resumes=True, suspend=(Suspension.STOP,))
+        ray.poll()
+        ray.connect()
+        assert asked(ray) == ["continue 2"] * 3
+        follows = bench.executor._runs["job", 2]
+        write_state(follows, continues=1, resumed_by="stop")
+        ray.say("part", run, part=0, state=follows.part(0).state())
+        await bench.wait(ReportKind.RESUMED, run=2)
+        ray.poll()
+        ray.connect()
+        assert asked(ray) == []
 
     scene(path, act)

@@ -182,10 +182,7 @@ class RayExecutor:
             late = f"Ray did not give it its GPUs on {', '.join(run.nodes)} within {self.settings.start_s:g} s"
             timer = self._loop.call_later(self.settings.start_s, self._give_up, run, late)
             self._deadlines[run.job, run.run] = timer
-        if run.continues is not None and not run.has_begun:
-            for number in run.alive:
-                message = {"op": "continue", "rundir": run.part(number).path}
-                self.bridge.tell(op="tell", name=run.name, parts=[number], message=message)
+        self._let_go_on(run)
         places = [
             {
                 **place,
@@ -195,6 +192,13 @@ class RayExecutor:
             for number, place in enumerate(run.plan["places"])
         ]
         self.bridge.tell(op="start", name=run.name, create=create, places=places, pass_env=list(self.settings.pass_env))
+
+    def _let_go_on(self, run: Run) -> None:
+        """With the processes of the run before it, on the nodes where it has not done so yet."""
+        for number, part in enumerate(run.parts if run.continues is not None else ()):
+            if not part:
+                message = {"op": "continue", "run": run.run, "rundir": run.part(number).path}
+                self.bridge.tell(op="tell", name=run.name, parts=[number], message=message)
 
     async def suspend(self, job: str, run: int) -> None:
         known = self._runs.get((job, run))
@@ -211,8 +215,13 @@ class RayExecutor:
                 self._give_up(known, "it was stopped before it began")
 
     def _ask(self, run: Run) -> None:
-        if run.asked and run.alive:
-            self.bridge.tell(op="tell", name=run.name, parts=run.alive, message={"op": run.asked})
+        """The parts that have not done it. A run that goes on has the name of the one before, and is not to hear what was asked of
+        that."""
+        parts = run.alive
+        if run.asked == "suspend":
+            parts = [number for number in parts if phase_of(run.parts[number]) == RUNNING]
+        if run.asked and parts:
+            self.bridge.tell(op="tell", name=run.name, parts=parts, message={"op": run.asked, "run": run.run})
 
     async def forget(self, job: str, run: int) -> None:
         known = self._runs.get((job, run))
@@ -278,7 +287,7 @@ class RayExecutor:
             self._take_up()
         else:
             self._compare(message)
-            self._follow_again()
+            self._say_again()
         self._let_go(message)
         self._spawn(self._read_files())
 
@@ -289,11 +298,16 @@ class RayExecutor:
                 self._begin(run)
                 self._ask(run)
 
-    def _follow_again(self) -> None:
-        """What has begun runs, whether or not its actors could be asked a moment ago."""
-        for run in [one for one in self._runs.values() if one.is_unfollowed and not one.is_over]:
-            run.is_unfollowed = False
-            self._begin(run)
+    def _say_again(self) -> None:
+        """What was asked and is not done: an actor that can't be reached for a moment has not heard it. Whoever has ignores it."""
+        for run in [one for one in self._runs.values() if not one.is_over]:
+            if run.is_unfollowed:  # what has begun runs, whether or not its actors could be asked for news
+                run.is_unfollowed = False
+                self._begin(run)
+            elif not run.asked:
+                self._let_go_on(run)
+            if self._by_name.get(run.name) is run:
+                self._ask(run)
 
     def _let_go(self, message: Doc) -> None:
         """What Ray has of ours and nobody needs: what was to be released when the connection broke, or we died."""

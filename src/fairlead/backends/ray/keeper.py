@@ -29,7 +29,7 @@ class Keeper:
         self._code = code
         self._port = 0
         self._path = ""
-        self._next_path = ""  #: of the run as which a stopped one is to go on
+        self._next: tuple[int, str] | None = None  #: the run as which a stopped one is to go on, and its path
         self._link: socket.socket | None = None
         self._state: Doc = {}
         self._count = 0
@@ -115,8 +115,8 @@ class Keeper:
         assert self._link
         message = wire.receive(self._link)
         if message:
-            if self._next_path and message["serves"] == message["state"]["run"]:
-                self._path, self._next_path = self._next_path, ""
+            if self._next and message["serves"] == self._next[0]:
+                self._path, self._next = self._next[1], None
             self._learn(message["state"])
         elif message is None:
             asyncio.get_running_loop().remove_reader(self._link.fileno())
@@ -165,7 +165,7 @@ class Keeper:
         from fairlead.backends.local import wire
 
         if message["op"] == "continue" and message["rundir"] != self._path:
-            self._next_path = message["rundir"]
+            self._next = (message["run"], message["rundir"])
         if self._link:
             wire.send(self._link, message)
 
