@@ -88,6 +88,17 @@ def test_a_node_that_went_and_came_between_two_looks_did_both(tmp_path: Path) ->
     assert [one.name for one in came] == [one.name for one in gone] == ["host"]
 
 
+def test_a_node_that_is_back_before_its_death_was_noticed_has_its_name_again_after_it(tmp_path: Path) -> None:
+    nodes = Nodes(str(tmp_path / "nodes.json"))
+    nodes.update([node("a", "host"), node("b", "pair"), node("c", "pair")], 0.0)
+    nodes.cluster()
+    nodes.update([node("a", "host"), node("d", "host"), node("b", "pair"), node("c", "pair")], 1.0)
+    came, gone = nodes.update([node("a", "host", alive=False), node("d", "host"), node("c", "pair")], 9.0)
+    assert ([one.name for one in came], [one.name for one in gone]) == (["host"], ["host", "pair"])
+    assert names(nodes) == {"host": "d", "pair": "b", "pair-2": "c"}  # whom others go by keeps its own name
+    assert names(Nodes(str(tmp_path / "nodes.json"))) == names(nodes)
+
+
 def test_a_head_that_is_out_of_reach_changes_nobodys_name(tmp_path: Path) -> None:
     nodes = Nodes(str(tmp_path / "nodes.json"))
     nodes.update([node("b", "host"), node("a", "host")], 0.0)
