@@ -257,3 +257,37 @@ def test_who_goes_on_is_told_so_until_it_does_and_hears_nothing_of_what_was_aske
         assert asked(ray) == []
 
     scene(path, act)
+
+
+def test_an_order_that_could_not_be_written_down_is_not_carried_out_later(
+    path: Path, ray: PretendedRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def act(bench: RayBench) -> None:
+        fail_once(monkeypatch, runs, "sync_dir")
+        await bench.start("sleep", "60")
+        assert (await bench.wait(ReportKind.FAILED_TO_START)).retry
+        await until(lambda: not (path / "ray/runs/job@1").exists())
+
+    async def after(bench: RayBench) -> None:
+        assert ray.told_of("start") == []
+
+    scene(path, act)
+    scene(path, after)
+
+
+def test_a_stopped_run_stays_where_the_order_to_go_on_could_not_be_written_down(
+    path: Path, ray: PretendedRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def act(bench: RayBench) -> None:
+        run = await running(bench, ray, suspend=(Suspension.STOP,))
+        write_state(run, phase="suspended", method="stop")
+        ray.say("part", run, part=0, state=run.part(0).state())
+        fail_once(monkeypatch, runs, "follow_on")
+        await bench.start("sleep", "60", run=2, resumes=True, suspend=(Suspension.STOP,))
+        await bench.wait(ReportKind.FAILED_TO_START, run=2)
+        ray.poll()
+        assert ray.told_of("release") == []
+        await bench.start("sleep", "60", run=3, resumes=True, suspend=(Suspension.STOP,))
+        assert asked(ray) == ["continue 3"]
+
+    scene(path, act)

@@ -143,7 +143,8 @@ class RayExecutor:
             why = str(error)
         except OSError as error:
             why, retry = f"its order can't be written down: {error}", True
-            self._drop(self._runs[key])
+            self._drop(run)
+            self._spawn(self._persist(partial(runs.take_back, run.path)))  # or it would begin when we are opened again
         if why:
             self._reports.put_nowait(Report(ReportKind.FAILED_TO_START, time.time(), *key, message=why, retry=retry))
             return
@@ -437,6 +438,9 @@ class RayExecutor:
         self._runs.pop((run.job, run.run), None)
         if self._by_name.get(run.name) is run:
             del self._by_name[run.name]
+            before = self._runs.get((run.job, run.continues or 0))
+            if before is not None and not before.is_over:
+                self._by_name[before.name] = before  # which stays stopped, with all it has
 
     def _adopt(self, run: Run) -> None:
         run.told = phase_of(run.state)

@@ -140,8 +140,15 @@ def read_part(run: Run, number: int) -> Doc | None:
 
 
 def remove(path: str) -> None:
-    grave = os.path.join(os.path.dirname(path), f".gone-{os.path.basename(path)}")
     with contextlib.suppress(OSError):
+        take_back(path)
+
+
+def take_back(path: str) -> None:
+    """When it returns, nobody finds the run any more; what is left of its directory is removed at the next opening. Raises
+    OSError."""
+    grave = os.path.join(os.path.dirname(path), f".gone-{os.path.basename(path)}")
+    with contextlib.suppress(FileNotFoundError):
         os.rename(path, grave)
     shutil.rmtree(grave, ignore_errors=True)
 
