@@ -37,9 +37,11 @@ class PretendedRay:
         self.nodes = [node("id-1", "node-1"), node("id-2", "node-2")]
         self.groups: dict[str, str] = {}
         self.actors: list[str] = []
+        self.things: list[Doc] = []  #: what a watcher sees
         self.told: list[Doc] = []
         self.hear: Callable[[Doc], None] = lambda message: None
-        monkeypatch.setattr("fairlead.backends.ray.executor.Bridge", self._bridge)
+        for user in ("executor", "watch"):
+            monkeypatch.setattr(f"fairlead.backends.ray.{user}.Bridge", self._bridge)
 
     def _bridge(self, settings: RaySettings, namespace: str, code: str, folder: str, hear: Any) -> PretendedBridge:
         self.hear = hear
@@ -74,6 +76,9 @@ class PretendedBridge:
 
     def tell(self, **message: Any) -> bool:
         self._ray.told.append(message)
+        if message["op"] == "look":
+            scene = {"event": "scene", "nodes": self._ray.nodes, "jobs": {}, "things": self._ray.things}
+            asyncio.get_running_loop().call_soon(self._ray.hear, scene)
         return True
 
     async def close(self) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from fairlead.backends.local.rundir import RunDir
-from fairlead.backends.ray import RaySettings, bridge, runs
-from fairlead.runtime.protocols import Place, ReportKind, Suspension
+from fairlead.backends.ray import RaySettings, RayWatcher, bridge, runs
+from fairlead.runtime.protocols import Place, ReportKind, Scene, Suspension
 
 from .ray_bench import RayBench, until
-from .ray_pretended import PretendedRay, node, on_pretended, reports, write_state
+from .ray_pretended import PretendedRay, on_pretended, reports, write_state
 
 
 @pytest.fixture
@@ -291,3 +291,45 @@ def test_a_stopped_run_stays_where_the_order_to_go_on_could_not_be_written_down(
         assert asked(ray) == ["continue 3"]
 
     scene(path, act)
+
+
+async def watch(path: Path) -> tuple[list[str], Scene]:
+    watcher = await RayWatcher.open(RaySettings(path, connect_s=1.0))
+    try:
+        return [one.name for one in (await watcher.inventory()).nodes], await watcher.look()
+    finally:
+        await watcher.close()
+
+
+def test_a_watcher_waits_for_the_cluster_whether_or_not_it_was_there_before(
+    path: Path, ray: PretendedRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late() -> None:
+        ray.hear({"event": "lost", "message": "the head is not there yet"})
+        asyncio.get_running_loop().call_later(0.05, ray.poll)
+
+    monkeypatch.setattr(ray, "connect", late)
+    for _ in range(2):
+        names, scene = asyncio.run(watch(path))
+        assert (names, scene.down) == (["node-1", "node-2"], {})
+
+
+@pytest.mark.parametrize(
+    ("bundles", "asks", "has"),
+    [
+        ([(0.5, 1), (0.5, 1)], (1, 1000), (("node-1", 1),)),
+        ([(0.1, 1)] * 10, (1, 1000), (("node-1", 1),)),
+        ([(0.25, 1), (0.25, 1)], (1, 500), (("node-1", 1),)),
+        ([(0.5, 1), (0.5, 2)], (1, 1000), (("node-1", 1), ("node-2", 1))),
+        ([(0.75, 1), (1, 1), (1, 2)], (3, 1000), (("node-1", 2), ("node-2", 1))),
+    ],
+)
+def test_fractions_of_gpus_are_summed_on_each_node(
+    path: Path, ray: PretendedRay, bundles: list[tuple[float, int]], asks: tuple[int, int], has: Any
+) -> None:
+    thing = {"id": "g", "kind": "placement group", "name": "g", "job": "01", "phase": "running", "strategy": "PACK"}
+    thing |= {"submit_ms": 1000, "start_ms": 2000, "end_ms": 0}
+    ray.things = [{**thing, "bundles": [{"gpus": gpus, "node": f"id-{number}"} for gpus, number in bundles]}]
+    _, scene = asyncio.run(watch(path))
+    (one,) = scene.jobs
+    assert (one.job.spec.gpus, one.job.spec.gpu_share_milli, one.gpus) == (*asks, has)
