@@ -44,7 +44,7 @@ class Bridge:
         self._out = out
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._actors_at: dict[str, Any] = {}  #: handles of what is followed
-        self._released: set[str] = set()  #: names are never used again
+        self._released: set[str] = set()  #: of which something may still be there, or just being made
         self._keeper = ray.remote(keeper.Keeper)
         self._sweep = ray.remote(keeper.sweep_node)
 
@@ -90,17 +90,24 @@ class Bridge:
         """Three calls, however many runs there are."""
         while True:
             began = asyncio.get_running_loop().time()
-            self.say("poll", **await _in_thread(self._standing))
+            standing = await _in_thread(self._standing)
+            self.say("poll", **standing)
+            self._forget_released(standing)
             await asyncio.sleep(max(0.0, self.poll_s - (asyncio.get_running_loop().time() - began)))
 
     def _standing(self) -> Doc:
+        """Ray keeps an entry for every group that ever was; those that are removed are not passed on."""
         prefix = self.namespace + "/"
-        groups = {one["name"]: one["state"] for one in placement_group_table().values()}
+        groups = {one["name"]: one["state"] for one in placement_group_table().values() if one["state"] != "REMOVED"}
         return {
             "nodes": [sight.node(one) for one in ray.nodes()],
             "groups": {name: state for name, state in groups.items() if name.startswith(prefix)},
             "actors": [name for name in ray.util.list_named_actors() if name.startswith(prefix)],
         }
+
+    def _forget_released(self, standing: Doc) -> None:
+        there = {*standing["groups"], *(actor.rpartition("#")[0] for actor in standing["actors"])}
+        self._released = {name for name in self._released if name in there or f"start {name}" in self._tasks}
 
     async def _look(self) -> None:
         try:

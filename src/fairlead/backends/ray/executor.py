@@ -312,7 +312,7 @@ class RayExecutor:
 
     def _let_go(self, message: Doc) -> None:
         """What Ray has of ours and nobody needs: what was to be released when the connection broke, or we died."""
-        actors: dict[str, list[str]] = {name: [] for name, state in message["groups"].items() if state != "REMOVED"}
+        actors: dict[str, list[str]] = {name: [] for name in message["groups"]}
         for actor in message["actors"]:
             actors.setdefault(actor.rpartition("#")[0], []).append(actor)
         for name, own in actors.items():
@@ -326,8 +326,8 @@ class RayExecutor:
         for run in self._runs.values():
             for number in run.alive if run.has_begun else ():
                 if f"{run.name}#{number}" not in actors and number not in run.gone:
-                    group = message["groups"].get(run.name, "REMOVED")
-                    what = "its placement group was removed" if group == "REMOVED" else "its actor was killed"
+                    has_group = run.name in message["groups"]
+                    what = "its actor was killed" if has_group else "its placement group was removed"
                     self._part_gone(run, number, f"{what} in Ray, by nobody here")
 
     async def _read_files(self) -> None:

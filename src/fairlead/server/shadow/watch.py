@@ -46,7 +46,7 @@ class Tally:
     starts: int = 0  #: that the engine made
     foreseen: int = 0  #: of which had been said before
     would: Counter[str] = field(default_factory=Counter)
-    unplaced: int = 0  #: running jobs that do not fit the books: on nodes that are not known, more than a node has, or than was asked for
+    unplaced: int = 0  #: running jobs that do not fit the books: nodes that are not known, more than a node has or than was asked for
 
 
 class Shadow:
@@ -200,7 +200,8 @@ class Shadow:
                 if not ids:
                     continue
                 if not as_asked:  # what it holds is taken all the same, by a job that asks for just that
-                    asks = replace(asks, gpus=len(ids), share_milli=share, num_nodes=0, topology="", preemptible=False)
+                    asks = replace(asks, gpus=len(ids), share_milli=share, min_gpus=0, max_gpus=0)
+                    asks = replace(asks, num_nodes=0, topology="", preemptible=False)
                 began_s = now if one.start_s is None else min(one.start_s, now)
                 standing = Standing(
                     Status.RUNNING,
