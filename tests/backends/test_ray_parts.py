@@ -28,6 +28,8 @@ SAVED = {"phase": "suspended", "time_s": 4.0, "method": "checkpoint"}
 KILLED = {"phase": "suspended", "time_s": 6.0, "method": "requeue"}
 STOPPED = {"phase": "suspended", "time_s": 4.0, "method": "stop"}
 NEVER = {"phase": "failed", "time_s": 2.0, "message": "no such program", "retry": False}
+#: whose turn to begin came when another part had failed already
+TOO_LATE = {"phase": "failed", "time_s": 4.1, "message": "another part of it failed before it began", "retry": True}
 
 
 @pytest.mark.parametrize(
@@ -41,6 +43,7 @@ NEVER = {"phase": "failed", "time_s": 2.0, "message": "no such program", "retry"
         ([TERMED, FAILED], ("ended", 4.5)),
         ([FAILED, LOST], ("lost", 4.2)),
         ([TERMED, NEVER], ("failed", 4.5)),
+        ([FAILED, TOO_LATE], ("ended", 4.1)),
         ([SAVED, SAVED], ("suspended", 4.0)),
         ([SAVED, KILLED], ("suspended", 6.0)),
         ([STOPPED, STOPPED], ("suspended", 4.0)),
