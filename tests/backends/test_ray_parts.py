@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fairlead.backends.local.settings import PASSED_ON
+from fairlead.backends.orders import LOGIN_PATH
 from fairlead.backends.ray import RaySettings
+from fairlead.backends.ray.keeper import Keeper
 from fairlead.backends.ray.nodes import Nodes, name_of
 from fairlead.backends.ray.plan import methods, plan
 from fairlead.backends.ray.ship import lay_down
@@ -163,6 +168,31 @@ def test_what_ray_is_asked_for(tmp_path: Path) -> None:
     lent = plan(Order("l", 1, ["x"], GPU, env={"FAIRLEAD_RAY_LEND": "1"}), {"n": 4}, settings, "ns")["places"][0]
     assert (lent["resources"], lent["num_gpus"]) == ({"CPU": 0.001}, 0)
     assert lent["order"]["ranks"][0]["env"]["FAIRLEAD_RAY_LENT"] == "1"
+
+
+async def _hello() -> dict[str, Any]:
+    return {"ip": "10.0.0.7", "port": 5, "gpus": ["0"], "node_id": "f0"}
+
+
+def test_a_job_of_a_user_has_nothing_of_roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ada = {"name": "ada", "uid": 7, "gid": 7, "home": str(tmp_path), "shell": "/bin/zsh"}
+    roots = {"HOME": "/root", "USER": "root", "PATH": "/root/bin", "LD_LIBRARY_PATH": "/root/lib", "LANG": "C"}
+    monkeypatch.setattr("fairlead.backends.ray.plan.account", lambda name: ada if name else None)
+    monkeypatch.setattr("os.environ", roots)
+    keeper = Keeper(sys.path[0])
+    monkeypatch.setattr(keeper, "hello", _hello)
+
+    def completed(**more: Any) -> dict[str, Any]:
+        made = plan(Order("job", 1, ["x"], GPU, **more), {"n": 4}, RaySettings(tmp_path), "ns")
+        return asyncio.run(keeper._completed(made["places"][0]["order"], list(PASSED_ON), {"ip": "i", "port": 1}))
+
+    hers = completed(user="ada", env={"SHELL": "/bin/sh"})
+    want = {"HOME": str(tmp_path), "USER": "ada", "LOGNAME": "ada", "PATH": LOGIN_PATH, "LANG": "C", "SHELL": "/bin/sh"}
+    assert want.items() <= hers["env"].items()
+    assert ("LD_LIBRARY_PATH" in hers["env"], hers["workdir"]) == (False, str(tmp_path))
+    own = completed(workdir="/tmp")
+    assert roots.items() <= own["env"].items()
+    assert own["workdir"] == "/tmp"
 
 
 def test_what_a_node_needs_lies_in_the_state_directory_once(tmp_path: Path) -> None:

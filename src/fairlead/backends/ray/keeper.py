@@ -73,13 +73,15 @@ class Keeper:
         got = await self.hello()
         env = {name: os.environ[name] for name in pass_env if name in os.environ}
         env.setdefault("PATH", os.defpath)
+        home = env.get("HOME", "/")
+        if order["user"]:  # whose own are in the order's env
+            env.pop("LD_LIBRARY_PATH", None)
+            home = order["user"]["home"]
         gpus = ",".join(got["gpus"]) if order["gpus"] else ""
         own = {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", gpus) if gpus else ""}
         own |= {"FAIRLEAD_GPUS": gpus, "MASTER_ADDR": str(master["ip"]), "FAIRLEAD_RAY_NODE_ID": got["node_id"]}
         ranks = [{**rank, "env": {**rank["env"], **own}} for rank in order["ranks"]]
-        workdir = order["workdir"] or env.get("HOME", "/")
-        if not order["workdir"] and not os.path.isdir(workdir):
-            workdir = "/"
+        workdir = order["workdir"] or (home if os.path.isdir(home) else "/")
         return {
             **order,
             "env": {**env, **order["env"]},
