@@ -60,7 +60,8 @@ class Bridge:
         if operation == "start":
             self._do(f"start {message['name']}", self._start(message))
         elif operation == "tell":
-            self._do("", self._tell(message))
+            about = json.dumps([message["parts"], message["message"]])
+            self._do(f"tell {message['name']} {about}", self._tell(message))
         elif operation == "release":
             self._do("", self._release(message["name"], message["actors"]))
         elif operation == "sweep":
@@ -80,7 +81,7 @@ class Bridge:
 
     async def finish(self) -> None:
         """Nobody will tell it more: what was to be told or released still is."""
-        short = [task for name, task in self._tasks.items() if name.startswith("task ")]
+        short = [task for name, task in self._tasks.items() if name.startswith(("task ", "tell "))]
         if short:
             await asyncio.wait(short, timeout=_FINISH_S)
 
@@ -202,12 +203,15 @@ class Bridge:
             del self._actors_at[_part(name, number)]
 
     async def _tell(self, message: Doc) -> None:
-        for number in message["parts"]:
-            name = _part(message["name"], number)
+        """Each part by itself: one that can't be reached keeps nobody waiting. It is told again at the next poll."""
+        names = [_part(message["name"], number) for number in message["parts"]]
+        await asyncio.gather(*(self._tell_part(name, message["message"]) for name in names))
+
+    async def _tell_part(self, name: str, message: Doc) -> None:
+        with contextlib.suppress(ray.exceptions.RayError):
             actor = self._actors_at.get(name) or await _in_thread(partial(_find, name))
             if actor is not None:
-                with contextlib.suppress(ray.exceptions.RayError):
-                    await actor.tell.remote(message["message"])
+                await actor.tell.remote(message)
 
     async def _release(self, name: str, actors: list[str]) -> None:
         """Its GPUs go back to Ray. What is just being made of it is released as soon as it is there."""
