@@ -76,9 +76,13 @@ class PretendedBridge:
 
     def tell(self, **message: Any) -> bool:
         self._ray.told.append(message)
+        answer: Doc = {}
         if message["op"] == "look":
-            scene = {"event": "scene", "nodes": self._ray.nodes, "jobs": {}, "things": self._ray.things}
-            asyncio.get_running_loop().call_soon(self._ray.hear, scene)
+            answer = {"event": "scene", "nodes": self._ray.nodes, "jobs": {}, "things": self._ray.things}
+        elif message["op"] == "sweep":
+            answer = {"event": "swept", "name": message["name"], "part": message["part"]}
+        if answer:
+            asyncio.get_running_loop().call_soon(lambda: self._ray.hear(answer))
         return True
 
     async def close(self) -> None:

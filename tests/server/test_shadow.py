@@ -107,10 +107,11 @@ def test_shares_stand_on_one_gpu_and_what_fits_no_book_is_counted(tmp_path: Path
 
 
 def test_who_holds_something_else_than_it_asks_for_is_counted_and_its_gpus_are_taken(tmp_path: Path) -> None:
-    shadow, halves, a, b = shadow_of(tmp_path), job("halves", 1), job("a", 3, submit=1), job("b", 2, submit=2)
+    shadow, halves, a, b = shadow_of(tmp_path), job("halves", 1), job("a", 2, submit=1), job("b", 1, submit=2)
     there = runs(halves, 0, ("node-0", 1), ("node-1", 1))
-    assert see(shadow, 3, there, waits(a), waits(b)) == ["b"]
+    assert see(shadow, 3, there, waits(a)) == []
     assert shadow.tally.unplaced == 1
+    assert see(shadow, 3, there, waits(b)) == ["b"]
     share = job("share", 1, gpu_share_milli=500)
     assert see(shadow, 4, runs(share, 3, ("node-0", 1), ("node-1", 1)), waits(a)) == []
     lost = Sighting(job("lost"), Phase.RUNNING, T0)  # on a node that nobody knows
