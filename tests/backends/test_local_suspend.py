@@ -14,6 +14,7 @@ import pytest
 from fairlead.backends.local import executor as executor_module
 from fairlead.backends.local import procs
 from fairlead.backends.local.inventory import Gpu, Machine
+from fairlead.backends.local.rundir import RunDir
 from fairlead.backends.local.settings import LocalSettings
 from fairlead.model.cluster import ClusterSpec, NodeSpec
 from fairlead.runtime.protocols import Place, ReportKind, Suspension
@@ -186,6 +187,30 @@ def test_a_job_is_never_there_twice(path: Path, suspended: bool) -> None:
             await bench.executor.stop("job", 1)
             await bench.wait(ReportKind.ENDED)
             await bench.begin("sleep", "600", run=3)
+
+    asyncio.run(scenario())
+
+
+def test_words_that_come_late_change_nothing(path: Path) -> None:
+    """Where they travel far, the same is said again until it is seen to be done."""
+
+    async def scenario() -> None:
+        async with local(path) as bench:
+            await bench.begin("sleep", "600")
+            await bench.executor.suspend("job", 1)
+            await bench.wait(ReportKind.SUSPENDED)
+            given_up = RunDir.create(str(path / "runs"), "job@9", {"job": "job", "run": 9, "token": "late"})
+            given_up.write_state({"phase": "failed"})
+            for name in ("job@9", "job@10"):  # and one that was forgotten
+                await bench.executor._tell("job", 1, {"op": "continue", "rundir": str(path / "runs" / name)})
+            await bench.start("sleep", "600", run=2, resumes=True)
+            await bench.wait(ReportKind.RESUMED, run=2)
+            assert given_up.state() == {"phase": "failed"}
+            await bench.executor._tell("job", 2, {"op": "suspend", "run": 1})
+            await asyncio.sleep(0.2)
+            assert bench.state(run=2)["phase"] == "running"
+            await bench.executor._tell("job", 2, {"op": "suspend", "run": 2})
+            await bench.wait(ReportKind.SUSPENDED, run=2)
 
     asyncio.run(scenario())
 

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fairlead.backends.local.settings import PASSED_ON
+from fairlead.backends.orders import LOGIN_PATH
 from fairlead.backends.ray import RaySettings
+from fairlead.backends.ray.keeper import Keeper
 from fairlead.backends.ray.nodes import Nodes, name_of
 from fairlead.backends.ray.plan import methods, plan
 from fairlead.backends.ray.ship import lay_down
 from fairlead.backends.ray.whole import report_of, whole
+from fairlead.cli.live.engines import ray_settings
 from fairlead.model.errors import InputError
 from fairlead.runtime.protocols import Order, Place, Suspension
+from fairlead.server.config import Config
+
+from .ray_pretended import node
 
 RUNNING = {"phase": "running", "time_s": 1.0}
 DONE = {"phase": "ended", "time_s": 5.0, "exit_code": 0, "signal": None}
@@ -24,6 +33,8 @@ SAVED = {"phase": "suspended", "time_s": 4.0, "method": "checkpoint"}
 KILLED = {"phase": "suspended", "time_s": 6.0, "method": "requeue"}
 STOPPED = {"phase": "suspended", "time_s": 4.0, "method": "stop"}
 NEVER = {"phase": "failed", "time_s": 2.0, "message": "no such program", "retry": False}
+#: whose turn to begin came when another part had failed already
+TOO_LATE = {"phase": "failed", "time_s": 4.1, "message": "another part of it failed before it began", "retry": True}
 
 
 @pytest.mark.parametrize(
@@ -37,6 +48,7 @@ NEVER = {"phase": "failed", "time_s": 2.0, "message": "no such program", "retry"
         ([TERMED, FAILED], ("ended", 4.5)),
         ([FAILED, LOST], ("lost", 4.2)),
         ([TERMED, NEVER], ("failed", 4.5)),
+        ([FAILED, TOO_LATE], ("ended", 4.1)),
         ([SAVED, SAVED], ("suspended", 4.0)),
         ([SAVED, KILLED], ("suspended", 6.0)),
         ([STOPPED, STOPPED], ("suspended", 4.0)),
@@ -56,18 +68,6 @@ def test_the_first_that_failed_speaks_for_all() -> None:
 
 def test_a_gang_of_which_one_was_killed_was_not_checkpointed() -> None:
     assert whole([SAVED, KILLED])["method"] == "requeue"
-
-
-def node(id: str, name: str, gpus: int = 4, alive: bool = True, **labels: str) -> dict[str, Any]:
-    message = "" if alive else "it died"
-    return {
-        "id": id,
-        "name": name,
-        "alive": alive,
-        "message": message,
-        "resources": {"GPU": gpus, "CPU": 8.0, "memory": 4 << 30, "accelerator_type:A100": 1.0},
-        "labels": labels,
-    }
 
 
 def names(nodes: Nodes) -> dict[str, str]:
@@ -94,6 +94,17 @@ def test_a_node_that_went_and_came_between_two_looks_did_both(tmp_path: Path) ->
     nodes.update([node("a", "host")], 0.0)
     came, gone = nodes.update([node("b", "host")], 1.0)
     assert [one.name for one in came] == [one.name for one in gone] == ["host"]
+
+
+def test_a_node_that_is_back_before_its_death_was_noticed_has_its_name_again_after_it(tmp_path: Path) -> None:
+    nodes = Nodes(str(tmp_path / "nodes.json"))
+    nodes.update([node("a", "host"), node("b", "pair"), node("c", "pair")], 0.0)
+    nodes.cluster()
+    nodes.update([node("a", "host"), node("d", "host"), node("b", "pair"), node("c", "pair")], 1.0)
+    came, gone = nodes.update([node("a", "host", alive=False), node("d", "host"), node("c", "pair")], 9.0)
+    assert ([one.name for one in came], [one.name for one in gone]) == (["host"], ["host", "pair"])
+    assert names(nodes) == {"host": "d", "pair": "b", "pair-2": "c"}  # whom others go by keeps its own name
+    assert names(Nodes(str(tmp_path / "nodes.json"))) == names(nodes)
 
 
 def test_a_head_that_is_out_of_reach_changes_nobodys_name(tmp_path: Path) -> None:
@@ -159,11 +170,40 @@ def test_what_ray_is_asked_for(tmp_path: Path) -> None:
     assert lent["order"]["ranks"][0]["env"]["FAIRLEAD_RAY_LENT"] == "1"
 
 
+async def _hello() -> dict[str, Any]:
+    return {"ip": "10.0.0.7", "port": 5, "gpus": ["0"], "node_id": "f0"}
+
+
+def test_a_job_of_a_user_has_nothing_of_roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ada = {"name": "ada", "uid": 7, "gid": 7, "home": str(tmp_path), "shell": "/bin/zsh"}
+    roots = {"HOME": "/root", "USER": "root", "PATH": "/root/bin", "LD_LIBRARY_PATH": "/root/lib", "LANG": "C"}
+    monkeypatch.setattr("fairlead.backends.ray.plan.account", lambda name: ada if name else None)
+    monkeypatch.setattr("os.environ", roots)
+    keeper = Keeper(sys.path[0])
+    monkeypatch.setattr(keeper, "hello", _hello)
+
+    def completed(**more: Any) -> dict[str, Any]:
+        made = plan(Order("job", 1, ["x"], GPU, **more), {"n": 4}, RaySettings(tmp_path), "ns")
+        return asyncio.run(keeper._completed(made["places"][0]["order"], list(PASSED_ON), {"ip": "i", "port": 1}))
+
+    hers = completed(user="ada", env={"SHELL": "/bin/sh"})
+    want = {"HOME": str(tmp_path), "USER": "ada", "LOGNAME": "ada", "PATH": LOGIN_PATH, "LANG": "C", "SHELL": "/bin/sh"}
+    assert want.items() <= hers["env"].items()
+    assert ("LD_LIBRARY_PATH" in hers["env"], hers["workdir"]) == (False, str(tmp_path))
+    own = completed(workdir="/tmp")
+    assert roots.items() <= own["env"].items()
+    assert own["workdir"] == "/tmp"
+
+
 def test_what_a_node_needs_lies_in_the_state_directory_once(tmp_path: Path) -> None:
     root = Path(lay_down(str(tmp_path)))
     assert lay_down(str(tmp_path)) == str(root)
     assert (root / "fairlead/backends/ray/supervise.py").exists()
     assert (root / "fairlead/backends/local/procs.py").exists()
+
+
+def test_how_long_a_node_is_given_to_be_gone_can_be_set(tmp_path: Path) -> None:
+    assert ray_settings(Config(tmp_path, ray_python="python", ray_fence=600.0)).fence_s == 600.0
 
 
 @pytest.mark.parametrize("name", ["poll_s", "start_s", "fence_s", "connect_s"])

@@ -106,6 +106,28 @@ def test_shares_stand_on_one_gpu_and_what_fits_no_book_is_counted(tmp_path: Path
     assert shadow.tally.unplaced == 1
 
 
+def test_who_holds_something_else_than_it_asks_for_is_counted_and_its_gpus_are_taken(tmp_path: Path) -> None:
+    shadow, halves, a, b = shadow_of(tmp_path), job("halves", 1), job("a", 2, submit=1), job("b", 1, submit=2)
+    there = runs(halves, 0, ("node-0", 1), ("node-1", 1))
+    assert see(shadow, 3, there, waits(a)) == []
+    assert shadow.tally.unplaced == 1
+    assert see(shadow, 3, there, waits(b)) == ["b"]
+    share = job("share", 1, gpu_share_milli=500)
+    assert see(shadow, 4, runs(share, 3, ("node-0", 1), ("node-1", 1)), waits(a)) == []
+    lost = Sighting(job("lost"), Phase.RUNNING, T0)  # on a node that nobody knows
+    assert see(shadow, 5, lost, waits(a)) == ["a"]
+
+
+def test_what_was_seen_is_written_though_nothing_can_be_decided_about_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shadow = shadow_of(tmp_path)
+    monkeypatch.setattr(shadow, "_decide", lambda *_: (_ for _ in ()).throw(ValueError("no policy takes this")))
+    with pytest.raises(ValueError, match="no policy"):
+        see(shadow, 1, waits(job("a")))
+    assert kinds(tmp_path) == [("watch", ""), ("seen", "a")]
+
+
 def test_a_watch_that_is_begun_again_goes_on(tmp_path: Path) -> None:
     a, b = job("a", 2), job("b", 2)
     see(shadow_of(tmp_path), 1, runs(a, 0), waits(b))

@@ -76,15 +76,19 @@ def unix_user(name: str) -> dict[str, Any] | None:
     return found
 
 
+def login(user: Mapping[str, Any]) -> dict[str, str]:
+    """What is a user's own: where its programs are, not the scheduler's; a job that wants more says so in its env."""
+    who = {"USER": user["name"], "LOGNAME": user["name"]}
+    return {"PATH": LOGIN_PATH, "HOME": user["home"], "SHELL": user["shell"], **who}
+
+
 def environment(order: Order, user: Mapping[str, Any] | None, passed_on: Mapping[str, str]) -> dict[str, str]:
     """Of all its processes. What describes the run wins over what the job asks for; a job can't lie about its GPUs."""
     env = dict(passed_on)
     env.setdefault("PATH", os.defpath)
     if user:
-        # where its own programs are, not the scheduler's; a job that wants more says so in its env
-        env["PATH"] = LOGIN_PATH
         env.pop("LD_LIBRARY_PATH", None)
-        env |= {"HOME": user["home"], "USER": user["name"], "LOGNAME": user["name"], "SHELL": user["shell"]}
+        env |= login(user)
     env |= order.env
     env |= {"FAIRLEAD_JOB_ID": order.job, "FAIRLEAD_RUN": str(order.run)}
     env.pop("FAIRLEAD_RESUME", None)

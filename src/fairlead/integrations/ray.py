@@ -45,6 +45,7 @@ _NODE_ID = "ray.io/node-id"
 _LOOK_S = 0.1
 #: a program that has not shown itself for so long is taken for dead, and its GPUs go back
 _STALE_S = 60.0
+_TOUCH_S = _STALE_S / 10
 _RETURN_S = 20.0  #: how long fairlead may take to see that what it lent was returned
 _ASK_S = 2.0  #: how often the scheduler is asked whether the job is still there
 
@@ -184,16 +185,20 @@ class Resources:
 
     def _next(self, after: int) -> Grant:
         """The grant of the first run behind that one. RuntimeError where the job has ended, and none will come."""
+        from fairlead.client import Unreachable
+
         asked_s = 0.0
         while True:
             found = self._granted(after)
             if found is not None:
                 return found
             if time.perf_counter() - asked_s > _ASK_S:
+                with contextlib.suppress(Unreachable):  # a scheduler that is started again has kept the job
+                    job = self._client.job(self.job)
+                    if job.ended:
+                        why = f"job {self.job} is {job.state}; {job.message}"
+                        raise RuntimeError(f"fairlead lends nothing any more: {why}")
                 asked_s = time.perf_counter()
-                job = self._client.job(self.job)
-                if job.ended:
-                    raise RuntimeError(f"fairlead lends nothing any more: job {self.job} is {job.state}; {job.message}")
             time.sleep(_LOOK_S)
 
     def _granted(self, after: int) -> Grant | None:
@@ -218,19 +223,21 @@ class Resources:
         (self._folder / "alive").touch()
 
     def _watch(self) -> None:
-        """Show that we live; see that it is wanted back."""
+        """Show that we live; see that it is wanted back. Whatever else happens: who is not seen for a minute is taken for dead."""
         touched_s = time.perf_counter()
         while not self._ends.wait(_LOOK_S):
-            if time.perf_counter() - touched_s > _STALE_S / 10:
-                touched_s = time.perf_counter()
-                self._touch()
-            grant = self._grant
-            if grant is None or grant.recalled.is_set():
-                continue
-            if (self._folder / f"asked-{grant.run}").exists():
-                grant.recalled.set()
-                if self._on_recall is not None:
-                    self._on_recall(grant)
+            with contextlib.suppress(OSError):  # a file server that is away for a moment
+                if time.perf_counter() - touched_s > _TOUCH_S:
+                    self._touch()
+                    touched_s = time.perf_counter()
+                self._see(self._grant)
+
+    def _see(self, grant: Grant | None) -> None:
+        if grant is None or grant.recalled.is_set() or not (self._folder / f"asked-{grant.run}").exists():
+            return
+        grant.recalled.set()
+        if self._on_recall is not None:  # it may take as long as it likes, and fail
+            threading.Thread(target=self._on_recall, args=(grant,), name="fairlead-recall", daemon=True).start()
 
 
 def fairlead_resources(

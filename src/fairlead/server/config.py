@@ -102,6 +102,7 @@ class Config:
     slurm_mode: str = "jobs"
     address: str = "auto"
     ray_python: str = ""
+    ray_fence: float = 90.0
     poll: float = 2.0
     start_cost: float = 0.0
     resume_cost: float = 0.0
@@ -179,6 +180,7 @@ _TABLE: Mapping[str, tuple[Reading, str]] = {
     "slurm_mode": (_one_of("jobs", "pilot"), "slurm: a Slurm job for each run, or steps of allocations held for good"),
     "address": (TEXT, "ray: the cluster's address, HOST:PORT"),
     "ray_python": (TEXT, "ray: a Python that has Ray, of the cluster's version; the scheduler's own, if not"),
+    "ray_fence": (DURATION, "ray: how long after a node's death its processes are certain to be gone"),
     "poll": (DURATION, "how often an engine is asked how things stand"),
     "start_cost": (DURATION, "what a start takes until the job's processes run: not counted as service, and foreseen"),
     "resume_cost": (DURATION, "the same of a job that goes on after a suspension"),

@@ -198,7 +198,7 @@ class Supervisor:
             operation = message.get("op")
             if operation == "stop":
                 self._end("stop")
-            elif operation == "suspend":
+            elif operation == "suspend" and message.get("run", self.state["run"]) == self.state["run"]:
                 self.suspend(int(message.get("gpu_memory_mib", 0)))
             elif operation == "continue":
                 self.go_on(RunDir(message["rundir"]))
@@ -344,7 +344,13 @@ class Supervisor:
 
     def go_on(self, new: RunDir) -> None:
         """As the next run, in whose directory the order for it is."""
-        if new.path == self.rundir.path or self.job or not new.claim():
+        try:
+            if new.path == self.rundir.path or self.job or not new.claim():
+                return
+        except FileNotFoundError:
+            return  # it was given up and forgotten
+        if new.state() is not None:  # it was told before, and answered; or given up
+            new.release()
             return
         order = new.order()
         if self.why or self.state["phase"] != SUSPENDED:

@@ -1,6 +1,7 @@
 """What the executor and a run's supervisor say to each other: one JSON object a packet, over a Unix socket.
 
-To the supervisor: {"op": "stop" | "suspend"}, {"op": "continue", "rundir": …}. From it, at once and at every change:
+To the supervisor: {"op": "stop" | "suspend"}, {"op": "continue", "rundir": …}; a "suspend" may name its "run", and is then not for
+the one that goes on after it. From it, at once and at every change:
 {"serves": the run it looks after, "state": the state of that run, or of one that it refused to go on as}.
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.5, 15.0
 _CLOSE_S, _LEAVE_S = 6.0, 1.0
 #: of its last words, what an error message repeats
 _LAST_LINES = 3
+log = logging.getLogger(__name__)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
@@ -76,11 +78,16 @@ class Bridge:
     async def _keep(self) -> None:
         pause_s = _FIRST_PAUSE_S
         while not self._is_closing:  # a cancellation can get lost where what it interrupts is just done
-            was_connected = await self._once()
+            try:
+                was_connected = await self._once()
+                trouble = self._last_words()
+            except Exception as error:  # a full disk, no room for a process, a word that we can't make sense of
+                log.exception("the process that talks to Ray is started again")
+                was_connected, trouble = False, str(error)
             self.connected = False
             if self._is_closing:
                 return
-            self.trouble = self._last_words()
+            self.trouble = trouble
             self._hear({"event": "lost", "message": self.trouble})
             pause_s = _FIRST_PAUSE_S if was_connected else min(pause_s * 2, _LAST_PAUSE_S)
             await asyncio.sleep(pause_s)

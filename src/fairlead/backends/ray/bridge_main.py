@@ -44,7 +44,7 @@ class Bridge:
         self._out = out
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._actors_at: dict[str, Any] = {}  #: handles of what is followed
-        self._released: set[str] = set()  #: names are never used again
+        self._released: set[str] = set()  #: of which something may still be there, or just being made
         self._keeper = ray.remote(keeper.Keeper)
         self._sweep = ray.remote(keeper.sweep_node)
 
@@ -60,7 +60,8 @@ class Bridge:
         if operation == "start":
             self._do(f"start {message['name']}", self._start(message))
         elif operation == "tell":
-            self._do("", self._tell(message))
+            about = json.dumps([message["parts"], message["message"]])
+            self._do(f"tell {message['name']} {about}", self._tell(message))
         elif operation == "release":
             self._do("", self._release(message["name"], message["actors"]))
         elif operation == "sweep":
@@ -80,7 +81,7 @@ class Bridge:
 
     async def finish(self) -> None:
         """Nobody will tell it more: what was to be told or released still is."""
-        short = [task for name, task in self._tasks.items() if name.startswith("task ")]
+        short = [task for name, task in self._tasks.items() if name.startswith(("task ", "tell "))]
         if short:
             await asyncio.wait(short, timeout=_FINISH_S)
 
@@ -90,17 +91,24 @@ class Bridge:
         """Three calls, however many runs there are."""
         while True:
             began = asyncio.get_running_loop().time()
-            self.say("poll", **await _in_thread(self._standing))
+            standing = await _in_thread(self._standing)
+            self.say("poll", **standing)
+            self._forget_released(standing)
             await asyncio.sleep(max(0.0, self.poll_s - (asyncio.get_running_loop().time() - began)))
 
     def _standing(self) -> Doc:
+        """Ray keeps an entry for every group that ever was; those that are removed are not passed on."""
         prefix = self.namespace + "/"
-        groups = {one["name"]: one["state"] for one in placement_group_table().values()}
+        groups = {one["name"]: one["state"] for one in placement_group_table().values() if one["state"] != "REMOVED"}
         return {
             "nodes": [sight.node(one) for one in ray.nodes()],
             "groups": {name: state for name, state in groups.items() if name.startswith(prefix)},
             "actors": [name for name in ray.util.list_named_actors() if name.startswith(prefix)],
         }
+
+    def _forget_released(self, standing: Doc) -> None:
+        there = {*standing["groups"], *(actor.rpartition("#")[0] for actor in standing["actors"])}
+        self._released = {name for name in self._released if name in there or f"start {name}" in self._tasks}
 
     async def _look(self) -> None:
         try:
@@ -111,7 +119,8 @@ class Bridge:
     # -- runs ----------------------------------------------------------------------------------------------------------------
 
     async def _start(self, message: Doc) -> None:
-        """Whatever of it is there already is used. `create` false: it has begun, so what is missing is gone."""
+        """Whatever of it is there already is used. `create` false: it has begun, so what is missing is gone; "failed" then only
+        says that it could not be followed."""
         name, places = message["name"], message["places"]
         try:
             if message["create"]:
@@ -194,12 +203,15 @@ class Bridge:
             del self._actors_at[_part(name, number)]
 
     async def _tell(self, message: Doc) -> None:
-        for number in message["parts"]:
-            name = _part(message["name"], number)
+        """Each part by itself: one that can't be reached keeps nobody waiting. It is told again at the next poll."""
+        names = [_part(message["name"], number) for number in message["parts"]]
+        await asyncio.gather(*(self._tell_part(name, message["message"]) for name in names))
+
+    async def _tell_part(self, name: str, message: Doc) -> None:
+        with contextlib.suppress(ray.exceptions.RayError):
             actor = self._actors_at.get(name) or await _in_thread(partial(_find, name))
             if actor is not None:
-                with contextlib.suppress(ray.exceptions.RayError):
-                    await actor.tell.remote(message["message"])
+                await actor.tell.remote(message)
 
     async def _release(self, name: str, actors: list[str]) -> None:
         """Its GPUs go back to Ray. What is just being made of it is released as soon as it is there."""

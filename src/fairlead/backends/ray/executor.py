@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from fairlead.backends.local.rundir import FAILED, LOST, RUNNING, SUSPENDED, Doc, RunDir, dir_name, write_file
+from fairlead.backends.local.rundir import FAILED, LOST, RUNNING, STARTING, SUSPENDED, Doc, RunDir, dir_name, write_file
 from fairlead.backends.orders import Refused
 from fairlead.backends.ray import runs, ship
 from fairlead.backends.ray.bridge import Bridge
@@ -31,6 +32,9 @@ from fairlead.runtime.protocols import Found, Order, Report, ReportKind
 
 #: how long there may be no word from Ray before its nodes count as out of reach
 SILENCE_S = 20.0
+#: how long to wait before the state directory is tried again
+_AGAIN_S = 1.0
+log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _Key = tuple[str, int]
 
@@ -41,12 +45,15 @@ class RayExecutor:
     name = "ray"
     capabilities = CAPABILITIES
 
-    def __init__(self, settings: RaySettings, folder: str, lock: RunDir) -> None:
+    def __init__(self, settings: RaySettings, folder: str, lock: RunDir, adopted: Iterable[Run]) -> None:
+        """Whatever Ray has of ours and we don't know is let go, so everything is known before the first word comes."""
         self.settings = settings
         self._lock = lock
         self._runs_dir = os.path.join(folder, "runs")
         self._runs: dict[_Key, Run] = {}
         self._by_name: dict[str, Run] = {}
+        for run in adopted:
+            self._adopt(run)
         self._reports: asyncio.Queue[Report | None] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -64,20 +71,19 @@ class RayExecutor:
     async def open(cls, settings: RaySettings) -> RayExecutor:
         """InputError where another executor has this state directory, or Ray can't be reached and never was."""
         folder = os.path.join(os.path.abspath(settings.state_dir), "ray")
+        lock = RunDir(folder)
         try:
             for part in (f"{folder}/runs", os.path.join(settings.state_dir, "logs")):
                 os.makedirs(part, 0o700, exist_ok=True)
-            lock = RunDir(folder)
-            free = lock.claim()
+            if not lock.claim():
+                raise InputError(
+                    "another scheduler uses this state directory", value=folder, accepts="a directory of its own"
+                )
+            executor = cls(settings, folder, lock, await asyncio.to_thread(runs.read_all, f"{folder}/runs"))
         except OSError as error:
+            lock.release()
             raise InputError(f"the state directory can't be used: {error.strerror}", value=folder) from None
-        if not free:
-            raise InputError(
-                "another scheduler uses this state directory", value=folder, accepts="a directory of its own"
-            )
-        executor = cls(settings, folder, lock)
         try:
-            await executor._adopt()
             await executor._wait_for_ray()
         except BaseException:
             await executor.close()
@@ -137,7 +143,8 @@ class RayExecutor:
             why = str(error)
         except OSError as error:
             why, retry = f"its order can't be written down: {error}", True
-            self._drop(self._runs[key])
+            self._drop(run)
+            self._spawn(self._persist(partial(runs.take_back, run.path)))  # or it would begin when we are opened again
         if why:
             self._reports.put_nowait(Report(ReportKind.FAILED_TO_START, time.time(), *key, message=why, retry=retry))
             return
@@ -171,14 +178,12 @@ class RayExecutor:
             if away and self.bridge.connected:
                 self._give_up(run, f"node {away[0].name} is down: {away[0].message}")
                 return
-            if (run.job, run.run) not in self._deadlines:
-                late = f"Ray did not give it its GPUs on {', '.join(run.nodes)} within {self.settings.start_s:g} s"
-                timer = self._loop.call_later(self.settings.start_s, self._give_up, run, late)
-                self._deadlines[run.job, run.run] = timer
-        if run.continues is not None and not run.has_begun:
-            for number in run.alive:
-                message = {"op": "continue", "rundir": run.part(number).path}
-                self.bridge.tell(op="tell", name=run.name, parts=[number], message=message)
+        is_starting = phase_of(run.state) == STARTING and run.continues is None  # all of it, or one part still is
+        if is_starting and (run.job, run.run) not in self._deadlines:
+            late = f"Ray did not give it its GPUs on {', '.join(run.nodes)} within {self.settings.start_s:g} s"
+            timer = self._loop.call_later(self.settings.start_s, self._give_up, run, late)
+            self._deadlines[run.job, run.run] = timer
+        self._let_go_on(run)
         places = [
             {
                 **place,
@@ -188,6 +193,13 @@ class RayExecutor:
             for number, place in enumerate(run.plan["places"])
         ]
         self.bridge.tell(op="start", name=run.name, create=create, places=places, pass_env=list(self.settings.pass_env))
+
+    def _let_go_on(self, run: Run) -> None:
+        """With the processes of the run before it, on the nodes where it has not done so yet."""
+        for number, part in enumerate(run.parts if run.continues is not None else ()):
+            if not part:
+                message = {"op": "continue", "run": run.run, "rundir": run.part(number).path}
+                self.bridge.tell(op="tell", name=run.name, parts=[number], message=message)
 
     async def suspend(self, job: str, run: int) -> None:
         known = self._runs.get((job, run))
@@ -204,8 +216,13 @@ class RayExecutor:
                 self._give_up(known, "it was stopped before it began")
 
     def _ask(self, run: Run) -> None:
-        if run.asked and run.alive:
-            self.bridge.tell(op="tell", name=run.name, parts=run.alive, message={"op": run.asked})
+        """The parts that have not done it. A run that goes on has the name of the one before, and is not to hear what was asked of
+        that."""
+        parts = run.alive
+        if run.asked == "suspend":
+            parts = [number for number in parts if phase_of(run.parts[number]) == RUNNING]
+        if run.asked and parts:
+            self.bridge.tell(op="tell", name=run.name, parts=parts, message={"op": run.asked, "run": run.run})
 
     async def forget(self, job: str, run: int) -> None:
         known = self._runs.get((job, run))
@@ -249,7 +266,10 @@ class RayExecutor:
         elif event == "gone":
             self._part_gone(run, message["part"], message["message"])
         elif event == "failed":
-            self._give_up(run, f"Ray could not start it: {message['message']}")
+            if run.has_begun or run.continues is not None:
+                run.is_unfollowed = True
+            else:
+                self._give_up(run, f"Ray could not start it: {message['message']}")
         elif event == "swept":
             self._fence.swept(run, message["part"], message.get("error", ""))
 
@@ -268,6 +288,7 @@ class RayExecutor:
             self._take_up()
         else:
             self._compare(message)
+            self._say_again()
         self._let_go(message)
         self._spawn(self._read_files())
 
@@ -278,9 +299,20 @@ class RayExecutor:
                 self._begin(run)
                 self._ask(run)
 
+    def _say_again(self) -> None:
+        """What was asked and is not done: an actor that can't be reached for a moment has not heard it. Whoever has ignores it."""
+        for run in [one for one in self._runs.values() if not one.is_over]:
+            if run.is_unfollowed:  # what has begun runs, whether or not its actors could be asked for news
+                run.is_unfollowed = False
+                self._begin(run)
+            elif not run.asked:
+                self._let_go_on(run)
+            if self._by_name.get(run.name) is run:
+                self._ask(run)
+
     def _let_go(self, message: Doc) -> None:
         """What Ray has of ours and nobody needs: what was to be released when the connection broke, or we died."""
-        actors: dict[str, list[str]] = {name: [] for name, state in message["groups"].items() if state != "REMOVED"}
+        actors: dict[str, list[str]] = {name: [] for name in message["groups"]}
         for actor in message["actors"]:
             actors.setdefault(actor.rpartition("#")[0], []).append(actor)
         for name, own in actors.items():
@@ -294,14 +326,14 @@ class RayExecutor:
         for run in self._runs.values():
             for number in run.alive if run.has_begun else ():
                 if f"{run.name}#{number}" not in actors and number not in run.gone:
-                    group = message["groups"].get(run.name, "REMOVED")
-                    what = "its placement group was removed" if group == "REMOVED" else "its actor was killed"
+                    has_group = run.name in message["groups"]
+                    what = "its actor was killed" if has_group else "its placement group was removed"
                     self._part_gone(run, number, f"{what} in Ray, by nobody here")
 
     async def _read_files(self) -> None:
         """What became of the parts, for the news that did not come: a machine's last word may be a file."""
         due = [(run, number) for run in self._runs.values() for number in run.alive]
-        states = await self._in_thread(lambda: [run.part(number).state() for run, number in due])
+        states = await self._in_thread(lambda: [runs.read_part(run, number) for run, number in due])
         for (run, number), state in zip(due, states, strict=True):
             if not state or is_over(run.parts[number]):
                 continue
@@ -395,7 +427,7 @@ class RayExecutor:
 
     async def _write_off(self, run: Run, number: int, why: str) -> None:
         work = partial(runs.write_off, run, number, LOST, why, retry=True)
-        state = await self._in_thread(work) if not run.parts[number] else None
+        state = await self._persist(work) if not run.parts[number] else None
         if state is not None:
             self._learn(run, number, state)
         elif not is_over(run.parts[number]):  # it has begun after all
@@ -406,35 +438,48 @@ class RayExecutor:
         self._runs.pop((run.job, run.run), None)
         if self._by_name.get(run.name) is run:
             del self._by_name[run.name]
+            before = self._runs.get((run.job, run.continues or 0))
+            if before is not None and not before.is_over:
+                self._by_name[before.name] = before  # which stays stopped, with all it has
 
-    async def _adopt(self) -> None:
-        for name in sorted(os.listdir(self._runs_dir)):
-            path = os.path.join(self._runs_dir, name)
-            run = None if name.startswith(".") else await self._in_thread(partial(runs.read, path))
-            if run is None:
-                await self._in_thread(partial(runs.remove, path))
-                continue
-            run.told = phase_of(run.state)
-            self._runs[run.job, run.run] = run
-            before = self._by_name.get(run.name)
-            if before is None or before.run < run.run:
-                self._by_name[run.name] = run
+    def _adopt(self, run: Run) -> None:
+        run.told = phase_of(run.state)
+        self._runs[run.job, run.run] = run
+        before = self._by_name.get(run.name)
+        if before is None or before.run < run.run:
+            self._by_name[run.name] = run
 
     # -- small things --------------------------------------------------------------------------------------------------
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("a task of the Ray executor failed", exc_info=error)
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         return await asyncio.to_thread(work)
+
+    async def _persist(self, work: Callable[[], _T]) -> _T:
+        """The same, for as long as the directory that the nodes share is out of reach."""
+        said = ""
+        while True:
+            try:
+                return await self._in_thread(work)
+            except OSError as error:
+                if said != (said := str(error)):
+                    log.warning("the state directory can't be used, it is tried again: %s", error)
+                await asyncio.sleep(_AGAIN_S)
 
 
 def _namespace(folder: str) -> str:
     """By it this scheduler's actors and groups are told from those of another one on the same cluster."""
     path = os.path.join(folder, "namespace")
-    with contextlib.suppress(OSError), open(path, encoding="ascii") as file:
+    with contextlib.suppress(FileNotFoundError), open(path, encoding="ascii") as file:
         return file.read().strip()
     name = f"fairlead-{os.urandom(4).hex()}"
     write_file(path, name.encode(), durable=True)

@@ -8,10 +8,11 @@ gone with it, or leave when they have not reached the head for a minute: after `
 from __future__ import annotations
 
 import asyncio
+import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fairlead.backends.local.rundir import LOST
+from fairlead.backends.local.rundir import LOST, Doc
 from fairlead.backends.ray import runs
 from fairlead.backends.ray.runs import Run
 from fairlead.backends.ray.whole import is_over
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _PAUSE_S = 0.2
 #: how long a node may take to kill what is left of a run
 _SWEEP_S = 30.0
+log = logging.getLogger(__name__)
 
 
 class Fence:
@@ -37,23 +39,32 @@ class Fence:
 
     async def part(self, run: Run, number: int) -> None:
         """Until it is over, by its own word or by ours."""
-        executor = self._executor
-        why = run.gone.get(number, "")
+        said = ""
         while not is_over(run.parts[number]):
-            rundir = run.part(number)
-            state = await asyncio.to_thread(rundir.state)
-            if state and is_over(state):
-                executor._learn(run, number, state)
-            elif await asyncio.to_thread(rundir.is_claimed) and not self._is_certain(run, number):
-                await asyncio.sleep(_PAUSE_S)  # its supervisor is at it, or its machine is away and may come back
-            elif not state or await self._nobody_left(run, number):
-                work = partial(runs.write_off, run, number, LOST, why, retry=True, force=self._is_certain(run, number))
-                written = await asyncio.to_thread(work)
-                if written is not None:
-                    executor._learn(run, number, written)
+            try:
+                state = await self._look(run, number)
+            except OSError as error:  # the directory that the nodes share is out of reach for now
+                state = None
+                if said != (said := str(error)):
+                    log.warning("whether %s is gone can't be found out: %s", run.part(number).path, error)
+            if state is not None:
+                self._executor._learn(run, number, state)
             else:
                 await asyncio.sleep(_PAUSE_S)
         run.fencing.discard(number)
+
+    async def _look(self, run: Run, number: int) -> Doc | None:
+        """Its last state, where it is certain to be over. Raises OSError."""
+        rundir = run.part(number)
+        state = await asyncio.to_thread(rundir.state)
+        if state and is_over(state):
+            return state
+        if await asyncio.to_thread(rundir.is_claimed) and not self._is_certain(run, number):
+            return None  # its supervisor is at it, or its machine is away and may come back
+        if state and not await self._nobody_left(run, number):
+            return None
+        why, force = run.gone.get(number, ""), self._is_certain(run, number)
+        return await asyncio.to_thread(partial(runs.write_off, run, number, LOST, why, retry=True, force=force))
 
     def _is_certain(self, run: Run, number: int) -> bool:
         """Its node has been gone for so long that nothing of it can be left."""

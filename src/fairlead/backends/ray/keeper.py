@@ -29,7 +29,7 @@ class Keeper:
         self._code = code
         self._port = 0
         self._path = ""
-        self._next_path = ""  #: of the run as which a stopped one is to go on
+        self._next: tuple[int, str] | None = None  #: the run as which a stopped one is to go on, and its path
         self._link: socket.socket | None = None
         self._state: Doc = {}
         self._count = 0
@@ -73,13 +73,15 @@ class Keeper:
         got = await self.hello()
         env = {name: os.environ[name] for name in pass_env if name in os.environ}
         env.setdefault("PATH", os.defpath)
+        home = env.get("HOME", "/")
+        if order["user"]:  # whose own are in the order's env
+            env.pop("LD_LIBRARY_PATH", None)
+            home = order["user"]["home"]
         gpus = ",".join(got["gpus"]) if order["gpus"] else ""
         own = {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", gpus) if gpus else ""}
         own |= {"FAIRLEAD_GPUS": gpus, "MASTER_ADDR": str(master["ip"]), "FAIRLEAD_RAY_NODE_ID": got["node_id"]}
         ranks = [{**rank, "env": {**rank["env"], **own}} for rank in order["ranks"]]
-        workdir = order["workdir"] or env.get("HOME", "/")
-        if not order["workdir"] and not os.path.isdir(workdir):
-            workdir = "/"
+        workdir = order["workdir"] or (home if os.path.isdir(home) else "/")
         return {
             **order,
             "env": {**env, **order["env"]},
@@ -115,8 +117,8 @@ class Keeper:
         assert self._link
         message = wire.receive(self._link)
         if message:
-            if self._next_path and message["serves"] == message["state"]["run"]:
-                self._path, self._next_path = self._next_path, ""
+            if self._next and message["serves"] == self._next[0]:
+                self._path, self._next = self._next[1], None
             self._learn(message["state"])
         elif message is None:
             asyncio.get_running_loop().remove_reader(self._link.fileno())
@@ -165,7 +167,7 @@ class Keeper:
         from fairlead.backends.local import wire
 
         if message["op"] == "continue" and message["rundir"] != self._path:
-            self._next_path = message["rundir"]
+            self._next = (message["run"], message["rundir"])
         if self._link:
             wire.send(self._link, message)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
@@ -31,7 +32,7 @@ class Node:
     id: str = ""  #: Ray's, of its present or last life
     is_up: bool = False
     message: str = ""  #: why it is not
-    down_s: float = 0.0  #: since when, by the clock that never falls back
+    down_s: float = math.inf  #: since when, by the clock that never falls back; inf: nobody has looked yet
 
     def spec(self, path: tuple[str, ...]) -> NodeSpec:
         cpu_milli = int(self.cpus * 1000) or None
@@ -47,12 +48,15 @@ class Nodes:
     def __init__(self, path: str) -> None:
         self._path = path
         self.by_name: dict[str, Node] = {}
+        self._given: frozenset[str] = frozenset()  #: names that somebody goes by
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError), open(path, encoding="utf-8") as file:
             for doc in json.load(file):
                 node = Node(**{**doc, "path": tuple(doc["path"])})
                 self.by_name[node.name] = node
 
     def cluster(self) -> ClusterSpec:
+        """Whoever asks goes by these names from now on."""
+        self._given = frozenset(self.by_name)
         nodes = list(self.by_name.values())
         has_levels = all(node.path for node in nodes)
         specs = tuple(node.spec(node.path if has_levels else ()) for node in nodes)
@@ -70,6 +74,9 @@ class Nodes:
         for node in gone:
             why = next((one["message"] for one in seen if one["id"] == node.id), "")
             node.is_up, node.down_s, node.message = False, now, why or "Ray does not know it any more"
+        for node in self.by_name.values():  # known from before a restart of ours: gone since when nobody knows
+            if not node.is_up and node.down_s == math.inf:
+                node.down_s = now
         came = []
         known = {node.id: node for node in self.by_name.values()}
         for one in sorted(alive.values(), key=_order):
@@ -77,9 +84,24 @@ class Nodes:
             if not node.is_up:
                 node.is_up, node.id, node.message = True, one["id"], ""
                 came.append(node)
+        came += self._heirs()
         if came:
             self._save()
         return came, gone
+
+    def _heirs(self) -> list[Node]:
+        """A node that is started again is back before Ray has noticed that it went, and has another name until then: one that
+        nobody goes by. When its old life is over, it has its own again."""
+        found = []
+        for node in [one for one in self.by_name.values() if not one.is_up and one.name in self._given]:
+            for spare in self.by_name.values():
+                is_free = spare.is_up and spare.name not in self._given
+                if is_free and (spare.base, spare.gpus) == (node.base, node.gpus):
+                    node.is_up, node.id, node.message = True, spare.id, ""
+                    del self.by_name[spare.name]
+                    found.append(node)
+                    break
+        return found
 
     def all_gone(self, why: str, now: float) -> list[Node]:
         gone = [node for node in self.by_name.values() if node.is_up]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from fairlead.backends.local.rundir import Doc
-from fairlead.backends.orders import account, check_places, check_texts, ranks_of, signal_number
+from fairlead.backends.orders import account, check_places, check_texts, login, ranks_of, signal_number
 from fairlead.backends.ray.settings import RaySettings
 from fairlead.runtime.protocols import Order, Suspension
 
@@ -24,6 +24,7 @@ def plan(order: Order, gpus: Mapping[str, int], settings: RaySettings, namespace
     name = f"{namespace}/{order.job}@{order.run}"
     token = os.urandom(12).hex()
     lends = order.env.get(LENDS) == "1"
+    user = account(order.user)  # a node that may not change users says so
     shared: Doc = {
         "job": order.job,
         "run": order.run,
@@ -31,8 +32,8 @@ def plan(order: Order, gpus: Mapping[str, int], settings: RaySettings, namespace
         "command": list(order.command),
         "workdir": order.workdir,
         "umask": settings.umask,
-        "user": account(order.user),  # a node that may not change users says so
-        "env": _environment(order, token, name),
+        "user": user,
+        "env": (login(user) if user else {}) | _environment(order, token, name),
         "log": {"path": _log(order, settings), "limit_bytes": settings.log_limit_bytes, "keep": settings.log_keep},
         "grace_s": order.grace_s,
         "checkpoint_signal": signal_number(order.checkpoint_signal),

@@ -27,6 +27,7 @@ class Run:
     is_silent: bool = False  #: adopted, and nobody has asked yet what was found: `found` will tell
     told: str = ""  #: the phase that was reported last
     asked: str = ""  #: it is to "stop" or to "suspend"
+    is_unfollowed: bool = False  #: it has begun, and its actors could not be asked for news
     rest_told: bool = False  #: a part has failed, and the others were told to stop
     gone: dict[int, str] = field(default_factory=dict)  #: parts whose actor is no more, and what Ray says about it
     fencing: set[int] = field(default_factory=set)
@@ -117,9 +118,37 @@ def read(path: str) -> Run | None:
     return run
 
 
+def read_all(parent: str) -> list[Run]:
+    """Every run that is written down there; what is of no use is taken away. Raises OSError."""
+    found = []
+    for name in sorted(os.listdir(parent)):
+        path = os.path.join(parent, name)
+        run = None if name.startswith(".") else read(path)
+        if run is None:
+            remove(path)
+        else:
+            found.append(run)
+    return found
+
+
+def read_part(run: Run, number: int) -> Doc | None:
+    """Its state; None where it has none, or can't be read at present."""
+    try:
+        return run.part(number).state()
+    except OSError:
+        return None
+
+
 def remove(path: str) -> None:
-    grave = os.path.join(os.path.dirname(path), f".gone-{os.path.basename(path)}")
     with contextlib.suppress(OSError):
+        take_back(path)
+
+
+def take_back(path: str) -> None:
+    """When it returns, nobody finds the run any more; what is left of its directory is removed at the next opening. Raises
+    OSError."""
+    grave = os.path.join(os.path.dirname(path), f".gone-{os.path.basename(path)}")
+    with contextlib.suppress(FileNotFoundError):
         os.rename(path, grave)
     shutil.rmtree(grave, ignore_errors=True)
 

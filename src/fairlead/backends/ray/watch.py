@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 
@@ -30,6 +31,7 @@ class RayWatcher:
         self._nodes = Nodes(os.path.join(folder, "nodes.json"))
         self._seen: dict[str, Sighting] = {}  #: those that waited or ran at the last look
         self._told: asyncio.Queue[Doc] = asyncio.Queue()
+        self._first_poll = asyncio.Event()
         self._bridge = Bridge(settings, "fairlead-watch", "", folder, self._hear)
 
     @classmethod
@@ -38,7 +40,7 @@ class RayWatcher:
         os.makedirs(folder, 0o700, exist_ok=True)
         watcher = cls(settings, folder)
         try:
-            await asyncio.wait_for(watcher._told.get(), settings.connect_s)
+            await asyncio.wait_for(watcher._first_poll.wait(), settings.connect_s)
         except TimeoutError:
             await watcher.close()
             raise InputError(
@@ -50,10 +52,8 @@ class RayWatcher:
 
     def _hear(self, message: Doc) -> None:
         if message["event"] == "poll":
-            is_first = not self._nodes.by_name
             self._nodes.update(message["nodes"], time.monotonic())
-            if is_first:
-                self._told.put_nowait(message)
+            self._first_poll.set()
         elif message["event"] in ("scene", "lost"):
             self._told.put_nowait(message)
 
@@ -94,32 +94,37 @@ class RayWatcher:
             tenant="",
             submit_s=submit_s,
         )
-        held: dict[str, int] = {}
+        held: dict[str, float] = {}
         for bundle in one["bundles"]:
             if bundle["gpus"] and bundle["node"] in names and phase != Phase.WAITING:
                 name = names[bundle["node"]]
-                held[name] = held.get(name, 0) + max(1, round(bundle["gpus"]))
+                held[name] = held.get(name, 0.0) + bundle["gpus"]
         return Sighting(
             job,
             phase,
             one["start_ms"] / 1000 if phase != Phase.WAITING and one["start_ms"] else None,
             (one["end_ms"] / 1000 or now) if phase == Phase.ENDED else None,
-            tuple(sorted(held.items())) or (before.gpus if before else ()),
+            tuple((name, _whole(gpus)) for name, gpus in sorted(held.items())) or (before.gpus if before else ()),
         )
 
     async def close(self) -> None:
         await self._bridge.close()
 
 
+def _whole(gpus: float) -> int:
+    """So many are in use. Ray counts ten-thousandths, and what is left beyond those is an error of the sum."""
+    return max(1, math.ceil(round(gpus, 4)))
+
+
 def _spec(one: Doc) -> JobSpec:
     """A strategy that must hold becomes one; what Ray only prefers is left to the placer."""
     wants = [bundle["gpus"] for bundle in one["bundles"] if bundle["gpus"]]
-    total = sum(wants)
+    total = round(sum(wants), 4)
     name = "".join(c for c in str(one["name"]) if c.isprintable()).strip()[:200]
     run = f"Ray {one['kind']} {name or one['id']}"
     if total < 1:
         return JobSpec(run=run, name=name, gpus=1, gpu_share_milli=max(1, round(total * 1000)))
     if one["strategy"] == "STRICT_SPREAD" and len(set(wants)) == 1 and wants[0] >= 1:
-        return JobSpec(run=run, name=name, gpus=round(wants[0]), num_nodes=len(wants))
+        return JobSpec(run=run, name=name, gpus=_whole(wants[0]), num_nodes=len(wants))
     topology = "node" if one["strategy"] == "STRICT_PACK" else ""
-    return JobSpec(run=run, name=name, gpus=max(1, round(total)), topology=topology)
+    return JobSpec(run=run, name=name, gpus=_whole(total), topology=topology)

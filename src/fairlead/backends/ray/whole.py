@@ -51,16 +51,13 @@ def whole(parts: Sequence[Doc]) -> Doc:
 
 
 def _end(parts: Sequence[Doc]) -> Doc:
-    """The first part that failed is why the others were stopped; without one, rank 0 speaks for all."""
+    """The first part that failed is why the others were stopped, or never began; without one, rank 0 speaks for all."""
     last_s = max(map(_time, parts))
-    for phase in (LOST, FAILED):
-        found = [part for part in parts if phase_of(part) == phase]
-        if found:
-            return {**_first(found), "time_s": last_s}
+    lost = [part for part in parts if phase_of(part) == LOST]
     failed = [part for part in parts if has_failed(part)]
     suspended = [part for part in parts if phase_of(part) == SUSPENDED]
     if failed:
-        return {**_first(failed), "time_s": last_s}
+        return {**_first(lost or failed), "time_s": last_s}
     if suspended:
         killed = [part for part in suspended if part.get("method") != "checkpoint"]
         return {**(killed or suspended)[0], "time_s": last_s}

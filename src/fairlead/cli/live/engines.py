@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LOGS_KEPT = 3  #: older files of a job's output
 #: what a setting is of no use without
-_OF_ENGINE = {"partition": "slurm", "slurm_mode": "slurm", "address": "ray", "ray_python": "ray"}
+_OF_ENGINE = {"partition": "slurm", "slurm_mode": "slurm", "address": "ray", "ray_python": "ray", "ray_fence": "ray"}
 
 
 def check_engine(config: Config) -> None:
@@ -78,7 +78,7 @@ async def open_executor(config: Config) -> Executor:
     if config.engine == "ray":
         from fairlead.backends.ray import RayExecutor
 
-        return await RayExecutor.open(_ray(config))
+        return await RayExecutor.open(ray_settings(config))
     from fairlead.backends.local.executor import LocalExecutor
 
     return await LocalExecutor.open(local_settings(config))
@@ -91,10 +91,10 @@ async def open_watcher(config: Config) -> Watcher:
         return await SlurmWatcher.open(SlurmSettings(config.state_dir, config.partition, poll_s=config.poll))
     from fairlead.backends.ray import RayWatcher
 
-    return await RayWatcher.open(_ray(config))
+    return await RayWatcher.open(ray_settings(config))
 
 
-def _ray(config: Config) -> RaySettings:
+def ray_settings(config: Config) -> RaySettings:
     from fairlead.backends.ray import RaySettings
 
     if not config.ray_python and importlib.util.find_spec("ray") is None:
@@ -103,7 +103,7 @@ def _ray(config: Config) -> RaySettings:
             accepts="pip install 'fairlead[ray]', or ray_python: a Python that has Ray",
         )
     python = config.ray_python or sys.executable
-    return RaySettings(config.state_dir, config.address, poll_s=config.poll, python=python)
+    return RaySettings(config.state_dir, config.address, poll_s=config.poll, python=python, fence_s=config.ray_fence)
 
 
 def local_settings(config: Config) -> LocalSettings:

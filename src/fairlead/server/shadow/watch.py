@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.event import EventKind
@@ -45,7 +46,7 @@ class Tally:
     starts: int = 0  #: that the engine made
     foreseen: int = 0  #: of which had been said before
     would: Counter[str] = field(default_factory=Counter)
-    unplaced: int = 0  #: running jobs that do not fit the books: on nodes that are not known, or more than a node has
+    unplaced: int = 0  #: running jobs that do not fit the books: nodes that are not known, more than a node has or than was asked for
 
 
 class Shadow:
@@ -99,6 +100,7 @@ class Shadow:
         for sighting in scene.jobs:
             self._note(sighting, scene.time_s)
         self._note_nodes(scene)
+        self.journal.flush()  # what was seen is worth having, whatever comes of deciding about it
         present = [one for one in scene.jobs if one.phase != Phase.ENDED]
         decisions = self._decide(scene, present)
         self._say(decisions, scene.time_s)
@@ -190,11 +192,16 @@ class Shadow:
             asks = asked(one.job.spec, one.job.foreign, tenant, min(one.job.submit_s, now), can)
             standing = Standing(Status.WAITING, since_s=asks.submit_s, ran_s=seen.ran_s, done_s=seen.ran_s)
             if one.phase == Phase.RUNNING:
-                places = _fit(one, free)
+                held, as_asked = _holds(one, asks)
+                share = asks.share_milli if as_asked else WHOLE_MILLI
+                places = _fit(held, free, share)
                 ids = None if places is None else self._map.gpu_ids(places)
-                if ids is None:
-                    self.tally.unplaced += 1
+                self.tally.unplaced += ids is None or not as_asked
+                if not ids:
                     continue
+                if not as_asked:  # what it holds is taken all the same, by a job that asks for just that
+                    asks = replace(asks, gpus=len(ids), share_milli=share, min_gpus=0, max_gpus=0)
+                    asks = replace(asks, num_nodes=0, topology="", preemptible=False)
                 began_s = now if one.start_s is None else min(one.start_s, now)
                 standing = Standing(
                     Status.RUNNING,
@@ -205,7 +212,7 @@ class Shadow:
                     ran_s=seen.ran_s,
                     done_s=seen.ran_s,
                     held_s=seen.ran_s,
-                    milli=one.job.spec.gpu_share_milli,
+                    milli=share,
                 )
             entries.append((asks, standing))
         return entries
@@ -231,11 +238,18 @@ class Shadow:
             seen.would = deed
 
 
-def _fit(one: Sighting, free: dict[str, list[int]]) -> list[Place] | None:
-    """GPUs of the nodes that it is on, by number: engines say how many, and which ones does not matter here."""
-    share = one.job.spec.gpu_share_milli
+def _holds(one: Sighting, asks: LiveJob) -> tuple[Sequence[tuple[str, int]], bool]:
+    """By node, how many GPUs it has; and whether that is what it asked for. An engine may give fractions of GPUs on several nodes
+    to one job; asked for is a whole number, or a share of one."""
+    held = [(node, gpus) for node, gpus in one.gpus if gpus] if asks.gpus else one.gpus[:1]
+    count = sum(max(gpus, 1) for _, gpus in held)
+    return held, count == max(asks.gpus, 1) or 0 < asks.min_gpus <= count <= asks.max_gpus
+
+
+def _fit(held: Sequence[tuple[str, int]], free: dict[str, list[int]], share: int) -> list[Place] | None:
+    """GPUs of the nodes that a job is on, by number: engines say how many, and which ones does not matter here."""
     places = []
-    for node, count in one.gpus:
+    for node, count in held:
         there = free.get(node)
         if there is None:
             return None
