@@ -63,7 +63,7 @@ class SlurmExecutor:
         self._lock = lock
         self._runs_dir = os.path.join(lock.path, "runs")
         self._library = deploy(lock.path)
-        self._reports: asyncio.Queue[Report | None] = asyncio.Queue()
+        self._reports: asyncio.Queue[Report | BaseException | None] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
         self._desk = ThreadPoolExecutor(1, "fairlead-slurm")
         self._tasks: set[asyncio.Task[None]] = set()
@@ -98,7 +98,8 @@ class SlurmExecutor:
             if settings.mode == PILOT:  # where all nodes are ours, Slurm could not run anything else there
                 site = replace(site, adopts=False)
             executor = cls(settings, slurm, site, lock)
-            await executor._adopt()
+            await executor._take_up()
+            executor._follow()
         except SlurmError as error:
             lock.release()
             raise InputError(f"Slurm can't be asked: {error}", accepts="a Slurm that answers") from None
@@ -123,8 +124,10 @@ class SlurmExecutor:
         return await self._at_desk(list_them)
 
     async def reports(self) -> AsyncIterator[Report]:
-        """For one listener."""
+        """For one listener. Raises what ended one of the loops that all of them come from: nothing would be told any more."""
         while (report := await self._reports.get()) is not None:
+            if isinstance(report, BaseException):
+                raise report
             yield report
 
     # -- what it is told -----------------------------------------------------------------------------------------------
@@ -253,7 +256,7 @@ class SlurmExecutor:
 
     # -- following -----------------------------------------------------------------------------------------------------
 
-    async def _adopt(self) -> None:
+    async def _take_up(self) -> None:
         """Whatever is in the state directory, then whatever Slurm has to say about it."""
 
         def load() -> None:
@@ -263,14 +266,23 @@ class SlurmExecutor:
                 if run is None:
                     Run.clear_away(path)
                     continue
-                run.read()
-                told = judge.by_agents(run)
-                run.told = str(told.kind) if told else ""
                 self.runs[run.key] = run
+                self._recall(run)
             self.guests.load(self.runs.values())
 
         await self._at_desk(load)
         await self._poll()
+
+    def _recall(self, run: Run) -> None:
+        """What was told of it before."""
+        try:
+            run.read()
+            told = judge.by_agents(run)
+            run.told = str(told.kind) if told else ""
+        except Exception:
+            log.exception("run %d of %s can't be read", run.run, run.job)
+
+    def _follow(self) -> None:
         for run in self.runs.values():
             if not (run.is_over or run.foreign or run.slurm_id or "words" not in run.notes):
                 self._go(self._submit(run))
@@ -362,8 +374,19 @@ class SlurmExecutor:
     # -- judging -------------------------------------------------------------------------------------------------------
 
     def _judge(self, run: Run) -> None:
+        """One run's trouble is no other's: what its files hold is its user's, and the disk may be full."""
         if run.is_over:
             return
+        try:
+            self._judge_by_all(run)
+            run.trouble = ""
+        except Exception as error:
+            if run.trouble != str(error):  # else it was said already, and will be tried again
+                run.trouble = str(error)
+                known = isinstance(error, OSError)
+                log.error("run %d of %s can't be judged: %s", run.run, run.job, error, exc_info=not known)
+
+    def _judge_by_all(self, run: Run) -> None:
         row = self.rows.get(run.slurm_id)
         if row is not None and not run.foreign and row["comment"] != self._name_of(run):
             row = None  # a controller that was killed may give a number twice
@@ -430,6 +453,7 @@ class SlurmExecutor:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             log.error("something that should go on has ended", exc_info=error)
+            self._reports.put_nowait(error)
 
 
 def _check_that_it_can_follow(order: Order, before: Run, doc: runfiles.Doc) -> None:

@@ -35,6 +35,7 @@ class Run:
     fenced_s: float | None = None
     asked_s: float = 0.0
     tries: int = 0
+    trouble: str = ""  #: why it can't be judged at present, as it was logged
     _seen_ns: int = -1
 
     @property
@@ -149,7 +150,7 @@ class Run:
         news = False
         try:
             for number in range(len(self.order["parts"])):
-                doc = _sane(runfiles.get(folder, runfiles.part(number)))
+                doc = _sane(runfiles.get(folder, runfiles.part(number), runfiles.LARGEST_PART))
                 if doc and doc != self.parts.get(number):
                     self.parts[number] = doc
                     news = True
@@ -307,6 +308,13 @@ class Run:
         return Found(self.job, self.run, running=True)
 
 
+def _words(value: object) -> str:
+    """Nothing that a terminal or a database would stumble over."""
+    if not isinstance(value, str):
+        return ""
+    return "".join(c if c.isprintable() else " " for c in value[:2000])
+
+
 def _sane(doc: Doc | None) -> Doc | None:
     """What an agent says, as far as it makes sense: the file is the user's, who could have written anything there."""
     if not doc or doc.get("phase") not in (RUNNING, SUSPENDED, ENDED, FAILED):
@@ -319,7 +327,7 @@ def _sane(doc: Doc | None) -> Doc | None:
         value = doc.get(name)
         clean[name] = value if isinstance(value, int) and 0 <= value <= most else None
     for name in ("message", "why"):
-        clean[name] = str(doc.get(name) or "")[:2000]
+        clean[name] = _words(doc.get(name))
     for name in ("failed", "called_off"):
         clean[name] = bool(doc.get(name))
     known = doc.get("method") in (Suspension.CHECKPOINT, Suspension.STOP, Suspension.REQUEUE)
