@@ -128,6 +128,30 @@ async def test_cancelled_here_it_is_cancelled_there_and_refused_it_stays_with_th
 
 
 @lived
+async def test_what_was_cancelled_here_and_waits_there_still_is_cancelled_there(tmp_path: Path) -> None:
+    """Somebody ended the scheduler after the cancellation was written, and before the engine was told."""
+    queue: dict[str, Arrival] = {}
+
+    def again(local: LocalExecutor) -> Engine:
+        return Engine.over(local, queue)
+
+    async with world(tmp_path, gpus=1, engine=again) as one:
+        blocker = await one.submit(*work(60), gpus=1)
+        await one.state(blocker, "running")
+        engine_of(one).give("e:1", *work(0.1), gpus=1)
+        adopted, arrival = await taken(one, "e:1"), queue["e:1"]
+        await one.scheduler.cancel(adopted, "ann")
+        await one.ended(adopted)
+    queue["e:1"] = arrival
+    async with world(tmp_path, gpus=1, engine=again) as one:
+        engine = engine_of(one)
+        await one.until(lambda: "e:1" in engine.declined)
+        assert engine.declined["e:1"] == ("cancelled by ann", True)
+        await one.scheduler.cancel(blocker, "ann")
+        await one.ended(blocker)
+
+
+@lived
 async def test_a_node_is_open_only_where_nobody_has_closed_it(tmp_path: Path) -> None:
     async with world(tmp_path, gpus=1, nodes=2, engine=Engine.over) as one:
         engine, name = engine_of(one), one.scheduler.spec.nodes[0].name
