@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from fairlead.backends.slurm import runfiles
 from fairlead.runtime.protocols import ReportKind
 
-from .slurm_paper import Paper, PaperSlurm, paper
+from .slurm_paper import Paper, PaperSlurm, foreign, later, paper
 
 RUNNING = {"phase": "running", "time_s": 10.0, "began_s": 10.0}
 
@@ -100,5 +102,218 @@ def test_a_loop_that_dies_ends_the_reports_with_its_error(tmp_path: Path, monkey
                 async with asyncio.timeout(5):
                     async for _ in one.executor.reports():
                         pass
+
+    asyncio.run(check())
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
+    """Switches a disk that takes nothing on and off."""
+    put, mark = runfiles.put, runfiles.mark
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def switch(on: bool) -> None:
+        monkeypatch.setattr(runfiles, "put", refuse if on else put)
+        monkeypatch.setattr(runfiles, "mark", refuse if on else mark)
+
+    return switch
+
+
+def test_an_end_that_could_not_be_written_is_told_once_it_can(tmp_path: Path, full: Callable[[bool], None]) -> None:
+    async def check() -> None:
+        async with paper(tmp_path) as one:
+            await submitted(one)
+            say(one, phase="ended", exit_code=4, time_s=5.0, began_s=4.0)
+            full(True)
+            await one.scan()
+            await one.poll()
+            assert kinds(one) == []
+            assert not one.executor.runs["job", 1].is_over
+            full(False)
+            await one.scan()
+            assert kinds(one) == [ReportKind.STARTED, ReportKind.ENDED]
+
+    asyncio.run(check())
+
+
+def test_what_could_not_be_asked_is_asked_at_the_next_look(tmp_path: Path, full: Callable[[bool], None]) -> None:
+    async def check() -> None:
+        async with paper(tmp_path) as one:
+            await submitted(one)
+            say(one, **RUNNING)
+            full(True)
+            await one.executor.stop("job", 1)
+            assert one.executor.runs["job", 1].asked == ""
+            full(False)
+            await one.scan()
+            run = one.executor.runs["job", 1]
+            assert (run.asked, (Path(run.path) / runfiles.ASK).read_text()) == ("stop", "stop")
+
+    asyncio.run(check())
+
+
+def test_a_full_disk_refuses_an_order_and_leaves_nothing_of_it(tmp_path: Path, full: Callable[[bool], None]) -> None:
+    async def check() -> None:
+        async with paper(tmp_path) as one:
+            full(True)
+            await one.start()
+            (failed,) = one.reports()
+            assert (failed.kind, failed.retry) == (ReportKind.FAILED_TO_START, True)
+            assert list((tmp_path / "slurm" / "runs").iterdir()) == []
+
+    asyncio.run(check())
+
+
+def test_a_number_that_could_not_be_written_is_kept_and_nothing_submitted_again(
+    tmp_path: Path, full: Callable[[bool], None]
+) -> None:
+    async def check() -> None:
+        async with paper(tmp_path, poll_s=0.05) as one:
+            call = one.slurm.call
+
+            async def call_on_a_full_disk(*words: str, **more: Any) -> str:
+                full(words[0] == "sbatch")
+                return await call(*words, **more)
+
+            one.slurm.call = call_on_a_full_disk  # type: ignore[method-assign]
+            await one.start()
+            await asyncio.sleep(0.2)
+            assert not one.executor.runs["job", 1].slurm_id
+            full(False)
+            await asyncio.sleep(0.2)
+            assert one.executor.runs["job", 1].slurm_id == "1000"
+            assert one.slurm.calls["sbatch"] == 1
+
+    asyncio.run(check())
+
+
+def test_declining_needs_no_disk(tmp_path: Path, full: Callable[[bool], None]) -> None:
+    async def check() -> None:
+        async with paper(tmp_path) as one:
+            one.slurm.add("7")
+            await one.poll()
+            full(True)
+            await one.executor.decline(foreign("7"), "no quota", cancel=False)
+            await one.poll()
+            assert any("no quota" in said for said in one.slurm.said)
+            full(False)
+            await one.poll()
+            slurm = one.slurm
+        async with paper(tmp_path, slurm) as one:
+            assert one.reports() == []
+
+    asyncio.run(check())
+
+
+def test_half_an_order_is_cleared_away_and_can_be_given_again(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with paper(tmp_path) as one:
+            await submitted(one)
+            path = Path(one.executor.runs["job", 1].path)
+        (path / runfiles.NOTES).unlink()
+        async with paper(tmp_path) as one:
+            assert await one.executor.found() == []
+            await one.start()
+            assert ("job", 1) in one.executor.runs
+
+    asyncio.run(check())
+
+
+def test_an_order_is_there_with_all_that_is_needed_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed right after an order was written down: what is there is enough for the next one."""
+
+    async def check() -> None:
+        async with paper(tmp_path) as one:
+            one.slurm.add("7")
+            await one.poll()
+            monkeypatch.setattr(one.executor, "_go", lambda work: work.close())  # it is never submitted
+            monkeypatch.setattr(one.executor.guests, "order", lambda run: None)
+            await one.start("own")
+            await one.start("guest", foreign=foreign("7"))
+            slurm = one.slurm
+        async with paper(tmp_path, slurm) as one:
+            assert {found.job for found in await one.executor.found()} == {"own", "guest"}
+            assert one.executor.runs["own", 1].notes["words"][0] == "sbatch"
+            await one.poll()
+            assert "scontrol release 7" in slurm.said
+
+    asyncio.run(check())
+
+
+def test_a_run_that_was_asked_to_leave_has_its_grace_period_after_a_restart(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with paper(tmp_path) as one:
+            number = await submitted(one, checkpoint_signal="SIGUSR1")
+            say(one, **RUNNING)
+            await one.scan()
+            await one.executor.suspend("job", 1)
+            slurm = one.slurm
+        async with paper(tmp_path, slurm) as one:
+            await one.poll()
+            assert f"scancel {number}" not in slurm.said
+            later(one.executor.runs["job", 1], 1000)
+            await one.poll()
+            assert f"scancel {number}" in slurm.said
+
+    asyncio.run(check())
+
+
+def test_a_users_job_that_has_run_is_not_released_again_after_a_restart(tmp_path: Path) -> None:
+    """Its node failed while nobody listened, and Slurm has put it back into its queue: it may still run there."""
+
+    async def check() -> None:
+        async with paper(tmp_path) as one:
+            one.slurm.add("7")
+            await one.poll()
+            await one.start(foreign=foreign("7"))
+            one.slurm.jobs["7"] |= {"state": "RUNNING", "partition": "gpu-fairlead", "nodes": "node1", "start": "1700"}
+            await one.poll()
+            slurm = one.slurm
+        slurm.said.clear()
+        slurm.jobs["7"] |= {"state": "PENDING", "reason": "BeginTime", "restarts": "1", "nodes": ""}
+        slurm.down["node1"] = "no answer"
+        async with paper(tmp_path, slurm) as one:
+            await one.poll()
+            await one.poll()
+            assert "scontrol hold 7" in slurm.said
+            assert not [said for said in slurm.said if "release" in said]
+
+    asyncio.run(check())
+
+
+def test_a_users_job_that_was_cancelled_here_is_cancelled_until_it_is_gone(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with paper(tmp_path) as one:
+            one.slurm.add("7")
+            await one.poll()
+            one.slurm.refuses = lambda words: words.startswith("scancel")
+            await one.executor.decline(foreign("7"), "cancelled by ann", cancel=True)
+            await one.executor.chores.do()
+            slurm = one.slurm
+        slurm.refuses = lambda words: False
+        slurm.said.clear()
+        async with paper(tmp_path, slurm) as one:
+            await one.poll()
+            assert "scancel 7" in slurm.said
+            assert [report.kind for report in one.reports() if report.foreign] == []
+
+    asyncio.run(check())
+
+
+def test_a_pilot_that_was_never_told_of_a_run_is_told(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with paper(tmp_path, mode="pilot") as one:
+            await one.start()
+            inbox = tmp_path / "slurm" / "pilots" / "node1" / "inbox"
+            assert [entry.name for entry in inbox.iterdir()] == ["job@1"]
+            (inbox / "job@1").unlink()
+        async with paper(tmp_path, mode="pilot") as one:
+            assert [entry.name for entry in inbox.iterdir()] == ["job@1"]
+            (inbox / "job@1").rename(inbox.parent / "taken" / "job@1")
+        async with paper(tmp_path, mode="pilot") as one:
+            await one.scan()
+            assert list(inbox.iterdir()) == []
 
     asyncio.run(check())

@@ -72,6 +72,7 @@ class SlurmExecutor:
         self._polled = asyncio.Condition()
         self._down: dict[str, str] = {}
         self._submitting: set[_Key] = set()
+        self._unasked: dict[tuple[str, int, str], None] = {}  #: what could not be written, to be tried again
         self.chores = Chores(slurm, self._have_it_done)
         self.guests = Guests(lock.path, site, self.chores, self._emit)
         self.pilots = Pilots(lock.path, site, settings, slurm, self._library, self.instance)
@@ -151,21 +152,31 @@ class SlurmExecutor:
             if not order.foreign:
                 doc["log"] = self._log(order)
                 make_log(doc["log"], owner)
-            run = Run.create(self._runs_dir, doc, None if self.settings.mode == PILOT else owner)
-            if not order.foreign and self.settings.mode != PILOT:
-                words = plan.submission(order, doc, self.site, self.settings, self.instance)
-                run.note(words=words, script=plan.script(run.path, self._library, order, self.settings))
+            notes = self._first_notes(order, doc, before)
+            run = Run.create(self._runs_dir, doc, None if self.settings.mode == PILOT else owner, notes)
         except (Refused, OSError) as error:
             ours = isinstance(error, OSError)
             why = f"its order can't be written down: {error}" if ours else str(error)
             self._emit(Report(ReportKind.FAILED_TO_START, time.time(), order.job, order.run, message=why, retry=ours))
             return None
         self.runs[run.key] = run
+        if order.foreign or self.settings.mode == PILOT:
+            run.known_s = time.monotonic()
         if order.foreign:
             self.guests.order(run)
         elif self.settings.mode == PILOT:
-            self.pilots.order(run, before)
+            self._judge(run)  # which delivers it
         return run
+
+    def _first_notes(self, order: Order, doc: runfiles.Doc, before: Run | None) -> runfiles.Doc:
+        """All that must be known to go on with it, written down with it: there is no moment at which half of it is there."""
+        if order.foreign:
+            return self.guests.notes(order.foreign, self.rows)
+        if self.settings.mode == PILOT:
+            return self.pilots.notes([place.node for place in order.places], before)
+        path = os.path.join(self._runs_dir, dir_name(order.job, order.run))
+        words = plan.submission(order, doc, self.site, self.settings, self.instance)
+        return {"words": words, "script": plan.script(path, self._library, order, self.settings)}
 
     def _log(self, order: Order) -> str:
         name = order.log or dir_name(order.job, order.run).rpartition("@")[0] + ".log"
@@ -178,6 +189,13 @@ class SlurmExecutor:
         await self._at_desk(lambda: self._ask(job, run, runfiles.STOP))
 
     def _ask(self, job: str, number: int, word: str) -> None:
+        try:
+            self._ask_now(job, number, word)
+        except OSError as error:
+            log.warning("run %d of %s can't be asked to leave yet: %s", number, job, error)
+            self._unasked[job, number, word] = None
+
+    def _ask_now(self, job: str, number: int, word: str) -> None:
         run = self.runs.get((job, number))
         if run is None or run.is_over:
             return
@@ -222,7 +240,7 @@ class SlurmExecutor:
         try:
             while not run.slurm_id and not run.is_over:
                 if run.asked:
-                    await self._at_desk(lambda: self._conclude(run, run.called_off()))
+                    await self._written(lambda: self._conclude(run, run.called_off()))
                     return
                 try:
                     said = await self.slurm.call(*run.notes["words"], stdin=run.notes["script"], patient=True)
@@ -235,10 +253,10 @@ class SlurmExecutor:
                     report = run.report(
                         ReportKind.FAILED_TO_START, time_s=time.time(), message=str(error), retry=_may_work_later(error)
                     )
-                    await self._at_desk(lambda report=report: self._conclude(run, report))  # type: ignore[misc]
+                    await self._written(lambda report=report: self._conclude(run, report))  # type: ignore[misc]
                 else:
                     number = said.strip().split(";")[0]
-                    await self._at_desk(lambda number=number: self._submitted(run, number))  # type: ignore[misc]
+                    await self._written(lambda number=number: self._submitted(run, number))  # type: ignore[misc]
         finally:
             self._submitting.discard(run.key)
 
@@ -249,6 +267,15 @@ class SlurmExecutor:
             self.chores.call_off(number)
         else:
             self.chores.release(number)
+
+    async def _written(self, work: Callable[[], None]) -> None:
+        """Tried until the disk takes it: Slurm has done its part, and must not be told again."""
+        while True:
+            try:
+                return await self._at_desk(work)
+            except OSError as error:
+                log.warning("what became of a submission could not be written down: %s", error)
+                await asyncio.sleep(self.settings.poll_s)
 
     async def _next_poll(self) -> None:
         async with self._polled:
@@ -279,6 +306,8 @@ class SlurmExecutor:
             run.read()
             told = judge.by_agents(run)
             run.told = str(told.kind) if told else ""
+            if run.foreign and "started_s" in run.notes:
+                run.told = str(ReportKind.STARTED)
         except Exception:
             log.exception("run %d of %s can't be read", run.run, run.job)
 
@@ -343,7 +372,10 @@ class SlurmExecutor:
             if run is None or run.key in submitting or run.key in self._submitting:
                 continue
             if not run.slurm_id and not run.is_over:
-                self._submitted(run, row.id)
+                try:
+                    self._submitted(run, row.id)
+                except OSError as error:  # the next look finds it again
+                    log.warning("a job's number could not be written down: %s", error)
             elif run.slurm_id != row.id:
                 self.chores.cancel(row.id)
 
@@ -356,6 +388,9 @@ class SlurmExecutor:
                 log.warning("what became of runs could not be written down: %s", error)
 
     def _scan(self) -> None:
+        unasked, self._unasked = self._unasked, {}
+        for ask in unasked:
+            self._ask(*ask)
         for run in list(self.runs.values()):
             if not run.is_over and not run.foreign:
                 self._judge(run)
@@ -394,6 +429,8 @@ class SlurmExecutor:
         if run.foreign:
             report = self.guests.judge(run, row, self._down) if is_fresh else None
         else:
+            if self.settings.mode == PILOT and not run.is_delivered:
+                self.pilots.deliver(run, self.runs.get((run.job, run.run - 1)))
             run.read()
             report = judge.by_agents(run)
             if (report is None or not judge.is_end(report)) and is_fresh and self.settings.mode == PILOT:
@@ -407,21 +444,22 @@ class SlurmExecutor:
         if judge.is_end(report):
             self._conclude(run, report)
         elif run.told != str(report.kind):
-            run.told = str(report.kind)
-            self._tell(run, report)
             if report.kind == ReportKind.RESUMED:
                 before = self.runs.get((run.job, run.run - 1))
                 if before is not None and not before.is_over:
                     before.keep(before.report(ReportKind.SUSPENDED, method=Suspension.STOP, message="it went on"))
+            run.told = str(report.kind)
+            self._tell(run, report)
 
     def _name_of(self, run: Run) -> str:
         return plan.identity(self.instance, run.job, run.run)
 
     def _conclude(self, run: Run, report: Report) -> None:
+        """Written down first: where that fails it is as if nobody had noticed yet, and nothing was told."""
         started = run.unseen_start()
+        run.keep(report)
         if started is not None:
             self._tell(run, started)
-        run.keep(report)
         if run.foreign:
             self.guests.concluded(run, report)
         elif self.settings.mode == PILOT:

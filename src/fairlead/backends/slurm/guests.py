@@ -12,6 +12,7 @@ on them. So it can't run anywhere else while an unreachable node may still run i
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import time
@@ -26,7 +27,8 @@ from fairlead.backends.slurm.runs import Run
 from fairlead.model.errors import InputError
 from fairlead.runtime.protocols import Report, ReportKind, Suspension
 
-WAITING, ORDERED, DECLINED = "waiting", "ordered", "declined"
+log = logging.getLogger(__name__)
+WAITING, ORDERED, DECLINED, CANCELLED = "waiting", "ordered", "declined", "cancelled"
 _TABLE = "arrivals.json"
 _TRIES = 4
 #: what an administrator says in a down node's reason: nothing runs there any more, it was reset or switched off
@@ -42,6 +44,7 @@ class Guests:
         self._path, self._site, self._chores, self._emit = path, site, chores, emit
         self._table: dict[str, dict[str, str]] = {}  #: by the name we gave it: its number in Slurm, and how it stands
         self._by_id: dict[str, str] = {}
+        self._is_saved = True
         self._announced: set[str] = set()
         self._back_s: dict[tuple[str, int], float] = {}
 
@@ -58,11 +61,18 @@ class Guests:
         self._by_id = {entry["id"]: name for name, entry in self._table.items()}
 
     def _save(self) -> None:
-        folder = runfiles.open_dir(self._path)
+        """Where the disk is full the next look tries again: all of it can be found out anew, from the runs and from Slurm."""
+        self._is_saved = False
         try:
-            runfiles.put(folder, _TABLE, self._table)
-        finally:
-            os.close(folder)
+            folder = runfiles.open_dir(self._path)
+            try:
+                runfiles.put(folder, _TABLE, self._table)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            log.warning("what is known of Slurm's own jobs could not be written down: %s", error)
+        else:
+            self._is_saved = True
 
     def _put(self, foreign: str, number: str, state: str) -> None:
         self._table[foreign] = {"id": number, "state": state}
@@ -80,14 +90,18 @@ class Guests:
             self._put(foreign_name(self._site, row), row.id, WAITING)
         for name in gone:
             del self._by_id[self._table.pop(name)["id"]]
-        if news or gone:
+        if news or gone or not self._is_saved:
             self._save()
         for name in gone:
             self._announced.discard(name)
             self._emit(Report(ReportKind.WITHDRAWN, time.time(), foreign=name, message="it was cancelled in Slurm"))
         for name, entry in list(self._table.items()):
             there = rows.get(entry["id"])
-            if name not in self._announced and entry["state"] != DECLINED and there is not None:
+            if there is None:
+                continue
+            if entry["state"] == CANCELLED:
+                self._chores.cancel(entry["id"])
+            elif entry["state"] != DECLINED and name not in self._announced:
                 self._announce(name, there)
         self._send_back(rows)
 
@@ -134,7 +148,9 @@ class Guests:
         entry = self._table.get(foreign, {"id": _number(foreign), "state": WAITING})
         if entry["state"] == ORDERED:
             return
-        if cancel:
+        if cancel:  # written down: Slurm is asked until it has done it
+            self._put(foreign, entry["id"], CANCELLED)
+            self._save()
             self._chores.cancel(entry["id"])
             return
         self._put(foreign, entry["id"], DECLINED)
@@ -144,13 +160,16 @@ class Guests:
 
     # -- those that run ------------------------------------------------------------------------------------------------
 
+    def notes(self, foreign: str, rows: Mapping[str, Row]) -> runfiles.Doc:
+        """What is written down with a run of it. How often Slurm has started it tells a later start from this one."""
+        entry = self._table.get(foreign)
+        number = entry["id"] if entry else _number(foreign)
+        row = rows.get(number)
+        return {"slurm_id": number} | ({} if row is None else {"restarts": row.count("restarts")})
+
     def order(self, run: Run) -> None:
-        entry = self._table.get(run.foreign)
-        number = entry["id"] if entry else _number(run.foreign)
-        self._put(run.foreign, number, ORDERED)
+        self._put(run.foreign, run.slurm_id, ORDERED)
         self._save()
-        run.note(slurm_id=number)
-        run.known_s = time.monotonic()
         self._release(run)
 
     def _release(self, run: Run) -> None:
@@ -243,7 +262,9 @@ class Guests:
                 self._requeue(run)
         if row.state != "RUNNING":
             return None
-        return run.report(ReportKind.STARTED, time_s=row.time_s("start"))
+        if "started_s" not in run.notes:  # one that is opened later must know: what has run may run still
+            run.note(started_s=row.time_s("start") or time.time())
+        return run.report(ReportKind.STARTED, time_s=run.notes["started_s"])
 
     def _has_ended(self, run: Run, row: Row) -> Report | None:
         at_s = row.time_s("end") or time.time()

@@ -11,7 +11,7 @@ import logging
 import os
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fairlead.backends.orders import LOGIN_PATH
 from fairlead.backends.slurm import judge, runfiles
@@ -44,20 +44,34 @@ class Pilots:
 
     # -- runs ----------------------------------------------------------------------------------------------------------
 
-    def order(self, run: Run, before: Run | None) -> None:
-        """Into the inboxes of its nodes; or on with the processes that its last run has left there."""
-        run.note(pilots={node: self.ids.get(node, "") for node in run.nodes}, slurm_id=self.ids.get(run.nodes[0], "-"))
-        run.known_s = time.monotonic()
-        if before is not None and not before.is_over:
-            run.note(continues=before.run)
-            before.write_ask(f"{runfiles.CONTINUE} {os.path.basename(run.path)}")
-            return
-        for node in run.nodes:
-            self._make(node)
-            path = os.path.join(self.folder(node), INBOX, os.path.basename(run.path))
-            with open(f"{self.folder(node)}/.new", "w", encoding="utf-8") as file:
-                file.write(f"{run.path}\n{run.order['log']}\n")
-            os.rename(f"{self.folder(node)}/.new", path)
+    def notes(self, nodes: Sequence[str], before: Run | None) -> runfiles.Doc:
+        """What is written down with a run. `before`: its last one, whose processes it may go on with."""
+        doc: runfiles.Doc = {"pilots": {node: self.ids.get(node, "") for node in nodes}}
+        doc["slurm_id"] = self.ids.get(nodes[0], "-")
+        return doc | ({"continues": before.run} if before is not None and not before.is_over else {})
+
+    def deliver(self, run: Run, before: Run | None) -> None:
+        """Into the inboxes of its nodes; or on with the processes that its last run has left there. Raises OSError, and may be
+        repeated: whoever has it already is left alone."""
+        if "continues" in run.notes:
+            if before is not None and not before.is_over and not run.has_begun():
+                before.write_ask(f"{runfiles.CONTINUE} {os.path.basename(run.path)}")
+        else:
+            for number, node in enumerate(run.nodes):
+                if not self._has_it(run, number):
+                    self._make(node)
+                    with open(f"{self.folder(node)}/.new", "w", encoding="utf-8") as file:
+                        file.write(f"{run.path}\n{run.order['log']}\n")
+                    os.rename(f"{self.folder(node)}/.new", self._entry(run, node, INBOX))
+        run.is_delivered = True
+
+    def _entry(self, run: Run, node: str, part: str) -> str:
+        return os.path.join(self.folder(node), part, os.path.basename(run.path))
+
+    def _has_it(self, run: Run, number: int) -> bool:
+        """Looked for in the order in which a pilot moves it."""
+        node = run.nodes[number]
+        return any(os.path.lexists(self._entry(run, node, part)) for part in (INBOX, TAKEN)) or run.has_begun(number)
 
     def _make(self, node: str) -> None:
         for part in (INBOX, TAKEN):
@@ -67,20 +81,20 @@ class Pilots:
         """Whether no pilot had taken it yet."""
         if "continues" in run.notes:
             return False
+        run.is_delivered = True
         taken = False
-        for node in run.nodes:
-            path = os.path.join(self.folder(node), INBOX, os.path.basename(run.path))
+        for number, node in enumerate(run.nodes):
             try:
-                os.rename(path, f"{self.folder(node)}/.off")
+                os.rename(self._entry(run, node, INBOX), f"{self.folder(node)}/.off")
             except FileNotFoundError:
-                taken = True
+                taken = taken or self._has_it(run, number)
         return not taken
 
     def concluded(self, run: Run) -> None:
         for node in run.nodes:
             for part in (INBOX, TAKEN):
                 with contextlib.suppress(OSError):
-                    os.unlink(os.path.join(self.folder(node), part, os.path.basename(run.path)))
+                    os.unlink(self._entry(run, node, part))
 
     def judge(self, run: Run, before: Run | None, rows: Mapping[str, Row]) -> Report | None:
         """Lost, where the pilot of one of its nodes is gone. `before`: the run whose processes it is to go on with."""

@@ -35,6 +35,7 @@ class Run:
     fenced_s: float | None = None
     asked_s: float = 0.0
     tries: int = 0
+    is_delivered: bool = False  #: its pilots have it
     trouble: str = ""  #: why it can't be judged at present, as it was logged
     _seen_ns: int = -1
 
@@ -65,8 +66,8 @@ class Run:
     # -- files ---------------------------------------------------------------------------------------------------------
 
     @classmethod
-    def create(cls, parent: str, order: Doc, owner: tuple[int, int] | None) -> Run:
-        """FileExistsError where this run has been ordered before."""
+    def create(cls, parent: str, order: Doc, owner: tuple[int, int] | None, notes: Doc) -> Run:
+        """With its first notes, all of it or nothing. FileExistsError where this run has been ordered before."""
         job, number = order["job"], order["run"]
         name = dir_name(job, number)
         temporary, final = os.path.join(parent, f".{name}.{os.getpid()}"), os.path.join(parent, name)
@@ -79,6 +80,7 @@ class Run:
             folder = runfiles.open_dir(temporary)
             try:
                 runfiles.put(folder, runfiles.ORDER, order, 0o400)
+                runfiles.put(folder, runfiles.NOTES, notes)
                 runfiles.mark(folder, runfiles.ASK)
                 os.chmod(runfiles.ASK, 0o644, dir_fd=folder)
             finally:
@@ -92,7 +94,7 @@ class Run:
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
-        return cls(job, number, final, order)
+        return cls(job, number, final, order, notes)
 
     @staticmethod
     def clear_away(path: str) -> None:
@@ -100,33 +102,36 @@ class Run:
 
     @classmethod
     def load(cls, path: str) -> Run | None:
-        """None where nobody has finished writing it."""
+        """None where nobody has finished writing it: nothing was done about it either, and the order will be given again."""
         folder = runfiles.open_dir(path)
         try:
             order = runfiles.get(folder, runfiles.ORDER) or {}
             notes = runfiles.get(folder, runfiles.NOTES) or {}
         finally:
             os.close(folder)
-        if "job" not in order or "parts" not in order:
+        if "job" not in order or "parts" not in order or not notes.keys() & {"slurm_id", "words", "result"}:
             return None
-        return cls(order["job"], order["run"], path, order, notes, is_silent=True)
+        # how long ago it was asked to leave nobody knows any more: it has its grace period from now on
+        return cls(order["job"], order["run"], path, order, notes, is_silent=True, asked_s=time.monotonic())
 
     def note(self, **what: Any) -> None:
-        """Written down before anything is done about it."""
-        self.notes |= what
+        """Written down before anything is done about it, and before it is believed: where the disk is full nothing has changed,
+        and whoever noticed will notice again."""
+        notes = self.notes | what
         folder = runfiles.open_dir(self.path)
         try:
-            runfiles.put(folder, runfiles.NOTES, self.notes)
+            runfiles.put(folder, runfiles.NOTES, notes)
         finally:
             os.close(folder)
+        self.notes = notes
 
     def ask(self, word: str) -> bool:
-        """Tell its agents; False where they were told the same or more already."""
+        """Tell its agents; False where they were told the same or more already. OSError where that is to be tried again."""
         if _STRENGTH.index(word) <= _STRENGTH.index(self.asked):
             return False
+        self.write_ask(word)
         self.note(asked=word)
         self.asked_s = time.monotonic()
-        self.write_ask(word)
         return True
 
     def write_ask(self, word: str) -> None:
@@ -159,11 +164,11 @@ class Run:
         self._seen_ns = changed_ns
         return news
 
-    def has_begun(self) -> bool:
-        """Whether an agent has it."""
+    def has_begun(self, part: int | None = None) -> bool:
+        """Whether an agent has it: that of one part, or of any."""
         return any(
             os.path.lexists(os.path.join(self.path, runfiles.OUT, runfiles.claim(number)))
-            for number in range(len(self.order["parts"]))
+            for number in (range(len(self.order["parts"])) if part is None else (part,))
         )
 
     def remove(self) -> None:
