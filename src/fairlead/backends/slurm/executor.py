@@ -31,7 +31,7 @@ from fairlead.backends.slurm.deploy import deploy, make_log, open_up
 from fairlead.backends.slurm.guests import Guests
 from fairlead.backends.slurm.inventory import Site, survey
 from fairlead.backends.slurm.pilots import Pilots
-from fairlead.backends.slurm.rows import Row, all_jobs, node_states
+from fairlead.backends.slurm.rows import Row, all_jobs, excluded_nodes, node_states
 from fairlead.backends.slurm.runs import Run
 from fairlead.backends.slurm.settings import PILOT, SlurmSettings, capabilities
 from fairlead.model.cluster import ClusterSpec
@@ -45,6 +45,8 @@ _Key = tuple[str, int]
 SCAN_S, SCAN_PER_RUN_S = 0.2, 0.001
 #: chores that come together are told together
 GATHER_S = 0.02
+#: how long a Slurm job may go on after its run's end before it is cancelled
+STRAY_S = 10.0
 
 
 class SlurmExecutor:
@@ -72,6 +74,7 @@ class SlurmExecutor:
         self._polled = asyncio.Condition()
         self._down: dict[str, str] = {}
         self._submitting: set[_Key] = set()
+        self._strays: dict[str, float] = {}  #: Slurm jobs that name a run that is none, and since when
         self._unasked: dict[tuple[str, int, str], None] = {}  #: what could not be written, to be tried again
         self.chores = Chores(slurm, self._have_it_done)
         self.guests = Guests(lock.path, site, self.chores, self._emit)
@@ -163,7 +166,7 @@ class SlurmExecutor:
         if order.foreign or self.settings.mode == PILOT:
             run.known_s = time.monotonic()
         if order.foreign:
-            self.guests.order(run)
+            self.guests.order(run, self.rows.get(run.slurm_id))
         elif self.settings.mode == PILOT:
             self._judge(run)  # which delivers it
         return run
@@ -337,18 +340,26 @@ class SlurmExecutor:
         submitting = set(self._submitting)
         rows = await all_jobs(self.slurm)
         down = await node_states(self.slurm, self.site.runs_in)
+        excluded = await excluded_nodes(self.slurm) if self.guests.has_news(rows) else {}
         self.is_away = False
         closed = dict(down)
         if self.settings.mode == PILOT:
             closed = self.pilots.learn(rows) | {node: why for node, why in down.items() if why}
             closed |= {node: "" for node in self.site.nodes if node not in closed}
-        await self._at_desk(lambda: self._learn(began_s, rows, closed, submitting))
+        await self._at_desk(lambda: self._learn(began_s, rows, closed, submitting, excluded))
         if self.settings.mode == PILOT:
             await self.pilots.keep(rows, {name for name, why in down.items() if why})
         async with self._polled:
             self._polled.notify_all()
 
-    def _learn(self, began_s: float, rows: Mapping[str, Row], down: Mapping[str, str], submitting: set[_Key]) -> None:
+    def _learn(
+        self,
+        began_s: float,
+        rows: Mapping[str, Row],
+        down: Mapping[str, str],
+        submitting: set[_Key],
+        excluded: Mapping[str, str],
+    ) -> None:
         self.rows, self.rows_s = rows, began_s
         for node, why in down.items():
             if node in self.site.nodes and why != self._down.get(node, ""):
@@ -359,16 +370,23 @@ class SlurmExecutor:
         self._match(rows, submitting)
         for run in list(self.runs.values()):
             self._judge(run)
-        self.guests.look(rows, began_s, self.runs.values())
+        self.guests.look(rows, excluded, {run.slurm_id for run in self.runs.values() if not run.foreign})
 
     def _match(self, rows: Mapping[str, Row], submitting: set[_Key]) -> None:
-        """Slurm jobs that name a run of ours: a run that does not know its number learns it, a second one of a run goes."""
-        prefix = f"fairlead:{self.instance}:"
+        """Slurm jobs that name a run of ours: a run that does not know its number learns it, a second one of a run goes, and so does
+        one whose run is over, or was never ours, once it has had the time to end by itself."""
+        prefix, now_s = f"fairlead:{self.instance}:", time.monotonic()
+        strays: dict[str, float] = {}
         by_name = {os.path.basename(run.path): run for run in self.runs.values()}
         for row in sorted(rows.values(), key=lambda row: row.count("number")):
             if not row["comment"].startswith(prefix) or row.is_terminal:
                 continue
-            run = by_name.get(row["comment"][len(prefix) :])
+            name = row["comment"][len(prefix) :]
+            run = by_name.get(name)
+            if (run is None or (run.is_over and run.slurm_id == row.id)) and not name.startswith("pilot:"):
+                strays[row.id] = self._strays.get(row.id, now_s)
+                if now_s - strays[row.id] > STRAY_S and row.state in ("PENDING", "RUNNING"):
+                    self.chores.cancel(row.id)
             if run is None or run.key in submitting or run.key in self._submitting:
                 continue
             if not run.slurm_id and not run.is_over:
@@ -378,6 +396,7 @@ class SlurmExecutor:
                     log.warning("a job's number could not be written down: %s", error)
             elif run.slurm_id != row.id:
                 self.chores.cancel(row.id)
+        self._strays = strays
 
     async def _scan_for_ever(self) -> None:
         while True:

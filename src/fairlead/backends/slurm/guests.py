@@ -16,10 +16,10 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
-from fairlead.backends.slurm import runfiles
-from fairlead.backends.slurm.arrivals import arrival, foreign_name
+from fairlead.backends.slurm import parse, runfiles
+from fairlead.backends.slurm.arrivals import arrival, foreign_name, refusal
 from fairlead.backends.slurm.chores import Chores
 from fairlead.backends.slurm.inventory import Site
 from fairlead.backends.slurm.rows import ACTIVE, NODE_LOST, Row
@@ -37,6 +37,10 @@ FENCED = "fenced"
 BACK_S = 5.0
 #: after so long Slurm is asked again to cancel a job that it should have cancelled
 AGAIN_S = 5.0
+#: what a released job waits for while Slurm gets to it; anything else, for so long, and its GPUs are better given to others
+_SOON = ("", "Priority", "Resources", "BeginTime")
+ODD_S = 60.0
+_BY_OWNER = "JobHeldUser"
 
 
 class Guests:
@@ -80,14 +84,20 @@ class Guests:
 
     # -- those that wait -----------------------------------------------------------------------------------------------
 
-    def look(self, rows: Mapping[str, Row], began_s: float, runs: Iterable[Run]) -> None:
-        """Who has come, who has gone."""
+    def has_news(self, rows: Mapping[str, Row]) -> bool:
+        return self._site.adopts and any(self._is_new(row) for row in rows.values())
+
+    def look(self, rows: Mapping[str, Row], excluded: Mapping[str, str], own: Container[str]) -> None:
+        """Who has come, who has gone. `excluded`: by job the nodes it must not have; `own`: the numbers of fairlead's own jobs."""
         if not self._site.adopts:
             return
         news = [row for row in rows.values() if self._is_new(row)]
         gone = [name for name, entry in self._table.items() if self._has_gone(entry, rows)]
+        refused = {}
         for row in news:
-            self._put(foreign_name(self._site, row), row.id, WAITING)
+            name = foreign_name(self._site, row)
+            self._put(name, row.id, WAITING)
+            refused[name] = refusal(row, excluded.get(row.id, ""))
         for name in gone:
             del self._by_id[self._table.pop(name)["id"]]
         if news or gone or not self._is_saved:
@@ -95,6 +105,9 @@ class Guests:
         for name in gone:
             self._announced.discard(name)
             self._emit(Report(ReportKind.WITHDRAWN, time.time(), foreign=name, message="it was cancelled in Slurm"))
+        for name, why in refused.items():
+            if why:
+                self.decline(name, why, False)
         for name, entry in list(self._table.items()):
             there = rows.get(entry["id"])
             if there is None:
@@ -103,7 +116,7 @@ class Guests:
                 self._chores.cancel(entry["id"])
             elif entry["state"] != DECLINED and name not in self._announced:
                 self._announce(name, there)
-        self._send_back(rows)
+        self._send_back(rows, own)
 
     def _is_new(self, row: Row) -> bool:
         """Waiting for nothing but us: not held by its owner, not for another job, not for a time to come."""
@@ -114,7 +127,6 @@ class Guests:
             and not row.is_held
             and not row["dependency"]
             and (row.time_s("eligible") or 0.0) <= time.time() + 1
-            and not row["comment"].startswith("fairlead:")
         )
 
     @staticmethod
@@ -133,14 +145,17 @@ class Guests:
             return
         self._emit(Report(ReportKind.APPEARED, time.time(), foreign=foreign, arrival=found))
 
-    def _send_back(self, rows: Mapping[str, Row]) -> None:
-        """Whoever submitted past us, into the partition where jobs run, comes to wait like everybody."""
+    def _send_back(self, rows: Mapping[str, Row], own: Container[str]) -> None:
+        """Whoever submitted past us, into the partition where jobs run, or moved a job there, comes to wait like everybody. We go
+        by what we have ordered: a comment is its owner's to write."""
+        ordered = {entry["id"] for entry in self._table.values() if entry["state"] == ORDERED}
         for row in rows.values():
             if (
                 row.state == "PENDING"
-                and row["partition"] == self._site.runs_in
-                and row.id not in self._by_id
-                and not row["comment"].startswith("fairlead:")
+                and self._site.runs_in in row["partition"].split(",")
+                and not row.is_held
+                and row.id not in ordered
+                and row.id.partition("+")[0] not in own
             ):
                 self._chores.line(f"update JobId={row.id} Partition={self._site.partition}")
 
@@ -165,12 +180,19 @@ class Guests:
         entry = self._table.get(foreign)
         number = entry["id"] if entry else _number(foreign)
         row = rows.get(number)
-        return {"slurm_id": number} | ({} if row is None else {"restarts": row.count("restarts")})
+        doc: runfiles.Doc = {"slurm_id": number, "held_here": bool(entry and entry.get("held"))}
+        return doc | ({} if row is None else {"restarts": row.count("restarts")})
 
-    def order(self, run: Run) -> None:
+    def order(self, run: Run, row: Row | None) -> None:
         self._put(run.foreign, run.slurm_id, ORDERED)
         self._save()
-        self._release(run)
+        if row is None or not self._is_its_owners_hold(run, row):
+            self._release(run)
+
+    @staticmethod
+    def _is_its_owners_hold(run: Run, row: Row) -> bool:
+        """Rather than ours: Slurm gives the same reason for one that we have requeued held."""
+        return row.is_held and row["reason"] == _BY_OWNER and (run.was_free or not run.notes.get("held_here"))
 
     def _release(self, run: Run) -> None:
         nodes = run.nodes
@@ -222,13 +244,43 @@ class Guests:
             return self._after_failure(run, down)
         if "restarts" not in run.notes:
             run.note(restarts=row.count("restarts"))
-        if row["partition"] != self._site.runs_in or row.is_held:
+        return self._not_begun(run, row, down)
+
+    def _not_begun(self, run: Run, row: Row, down: Mapping[str, str]) -> Report | None:
+        """It was ordered, and Slurm has not started it yet."""
+        if self._is_its_owners_hold(run, row):
+            run.is_held_by_owner = True
+            return self._later(run, "its owner holds it in Slurm")
+        if run.given_up and row.is_held:
+            return self._later(run, run.given_up)
+        if row.is_held or row["partition"] != self._site.runs_in:
             run.tries += 1
             if run.tries > _TRIES:
-                why = f"Slurm did not release it: {row['reason']}"
-                return run.report(ReportKind.FAILED_TO_START, time_s=time.time(), message=why, retry=True)
+                return self._later(run, f"Slurm did not release it: {row['reason']}")
             self._release(run)
+            return None
+        run.was_free = True
+        run.given_up = run.given_up or self._why_not(run, row, down)
+        if run.given_up:
+            self._chores.line(f"hold {run.slurm_id}")
         return None
+
+    @staticmethod
+    def _later(run: Run, why: str) -> Report:
+        return run.report(ReportKind.FAILED_TO_START, time_s=time.time(), message=why, retry=True)
+
+    @staticmethod
+    def _why_not(run: Run, row: Row, down: Mapping[str, str]) -> str:
+        """Why Slurm won't start it where it is to, "" where it may yet."""
+        closed = "; ".join(f"{node} is {why}" for node in run.nodes if (why := down.get(node)))
+        if closed:
+            return f"its node takes no jobs: {closed}"
+        if row["reason"] in _SOON:
+            run.odd_s = None
+            return ""
+        now_s = time.monotonic()
+        run.odd_s = run.odd_s or now_s
+        return f"Slurm does not start it: {row['reason']}" if now_s - run.odd_s > ODD_S else ""
 
     def _after_failure(self, run: Run, down: Mapping[str, str]) -> Report | None:
         """Slurm has it in its queue again, and nobody here asked for that: a node failed, or somebody has requeued it."""
@@ -249,6 +301,14 @@ class Guests:
         )
 
     def _runs(self, run: Run, row: Row) -> Report | None:
+        run.given_up = ""
+        if row.state == "RUNNING" and row["nodes"] and set(parse.hosts(row["nodes"])) != set(run.nodes):
+            # somebody has changed it between its release and its start: those GPUs are others' by our books
+            if run.order["methods"]:
+                self._requeue(run)
+            else:
+                self._chores.cancel(run.slurm_id)
+            return None
         since_s = time.monotonic() - run.asked_s
         if run.asked == runfiles.STOP and since_s > AGAIN_S:
             self._chores.cancel(run.slurm_id)
@@ -294,6 +354,8 @@ class Guests:
             comes_back = False
         if comes_back:
             self._put(run.foreign, run.slurm_id, WAITING)
+            if not run.is_held_by_owner:
+                self._table[run.foreign]["held"] = "here"
         elif run.foreign in self._table:
             # its number stays known as long as Slurm may show it; the next look drops it quietly
             del self._by_id[self._table.pop(run.foreign)["id"]]

@@ -46,6 +46,8 @@ _FIELDS = {
     "TimeLimit": "limit",
     "Nice": "nice",
     "Dependency": "dependency",
+    "Feature": "features",
+    "ReqNodes": "wanted",
     "Name": "name",
     "Comment": "comment",
 }
@@ -85,6 +87,11 @@ class Row:
     @property
     def id(self) -> str:
         return self.fields["id"].removesuffix("+0")
+
+    @property
+    def is_component(self) -> bool:
+        """One of several that a heterogeneous job has."""
+        return "+" in self.fields["id"]
 
     @property
     def state(self) -> str:
@@ -148,6 +155,13 @@ def parse_rows(text: str, sep: str, end: str) -> dict[str, Row]:
         row = Row(dict(zip(names, values, strict=True)))
         rows[row.id] = row
     return rows
+
+
+async def excluded_nodes(slurm: Slurm) -> dict[str, str]:
+    """By job which nodes it must not have, where it says so: the one thing that `all_jobs` can't ask for."""
+    lines = (await slurm.call("squeue", "--noheader", "--all", "--array", "--format=%i %x")).splitlines()
+    pairs = (line.strip().partition(" ") for line in lines)
+    return {number: nodes.strip() for number, _, nodes in pairs if nodes.strip() not in ("", *_NOTHING)}
 
 
 async def node_states(slurm: Slurm, partition: str) -> dict[str, str]:

@@ -35,6 +35,10 @@ class Run:
     fenced_s: float | None = None
     asked_s: float = 0.0
     tries: int = 0
+    was_free: bool = False  #: a user's job: it was seen released
+    is_held_by_owner: bool = False
+    odd_s: float | None = None  #: since when Slurm has said that it waits for something that we know nothing of
+    given_up: str = ""  #: why it is taken back before it has begun
     is_delivered: bool = False  #: its pilots have it
     trouble: str = ""  #: why it can't be judged at present, as it was logged
     _seen_ns: int = -1
@@ -156,6 +160,8 @@ class Run:
         try:
             for number in range(len(self.order["parts"])):
                 doc = _sane(runfiles.get(folder, runfiles.part(number), runfiles.LARGEST_PART))
+                if doc and self._claims_to_be_stopped(doc):
+                    continue
                 if doc and doc != self.parts.get(number):
                     self.parts[number] = doc
                     news = True
@@ -163,6 +169,11 @@ class Run:
             os.close(folder)
         self._seen_ns = changed_ns
         return news
+
+    def _claims_to_be_stopped(self, doc: Doc) -> bool:
+        """Where no agent would stop it: it would keep its GPUs while others are given them."""
+        is_stopped = (doc["phase"], doc["method"]) == (SUSPENDED, Suspension.STOP)
+        return is_stopped and Suspension.STOP not in self.order["methods"]
 
     def has_begun(self, part: int | None = None) -> bool:
         """Whether an agent has it: that of one part, or of any."""
