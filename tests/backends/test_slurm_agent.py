@@ -98,3 +98,32 @@ def test_a_run_is_started_and_its_end_written_down(bench: AgentBench) -> None:
     path = bench.rundir(command=["sh", "-c", "exit 3"])
     assert bench.start(path).wait(PATIENCE_S) == 3
     assert (part(path)["phase"], part(path)["exit_code"]) == ("ended", 3)
+
+
+def test_whoever_allows_only_a_checkpoint_is_asked_until_it_can(bench: AgentBench, tmp_path: Path) -> None:
+    """It is no trouble of the job's that it was asked before it was ready, and no reason to kill it."""
+    program = "import os,signal,sys,time; time.sleep(1.5); signal.signal(signal.SIGUSR1, lambda *_: os._exit(0)); time.sleep(1000)"
+    path = bench.rundir(
+        command=[sys.executable, "-c", program],
+        methods=["checkpoint"],
+        checkpoint_signal=int(signal.SIGUSR1),
+        grace_s=0.3,
+    )
+    agent = bench.start(path)
+    wait(lambda: part(path).get("phase") == "running")
+    (path / runfiles.ASK).write_text("suspend")
+    assert agent.wait(PATIENCE_S) == 0
+    assert (part(path)["phase"], part(path)["method"]) == ("suspended", "checkpoint")
+
+
+def test_a_slow_checkpoint_is_waited_for_where_nothing_else_is_allowed(bench: AgentBench) -> None:
+    saves = "trap 'sleep 1.5; exit 0' USR1; while :; do sleep 0.1; done"
+    path = bench.rundir(
+        command=["bash", "-c", saves], methods=["checkpoint"], checkpoint_signal=int(signal.SIGUSR1), grace_s=0.3
+    )
+    agent = bench.start(path)
+    wait(lambda: part(path).get("phase") == "running")
+    time.sleep(0.5)  # for its trap
+    (path / runfiles.ASK).write_text("suspend")
+    assert agent.wait(PATIENCE_S) == 0
+    assert (part(path)["phase"], part(path)["method"]) == ("suspended", "checkpoint")

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.backends.slurm import runfiles
-from fairlead.runtime.protocols import ReportKind
+from fairlead.backends.slurm import SlurmSettings, plan, runfiles
+from fairlead.backends.slurm.settings import capabilities
+from fairlead.runtime.protocols import Order, Place, ReportKind, Suspension
 
 from .slurm_paper import Paper, PaperSlurm, foreign, later, paper
 
@@ -317,3 +318,31 @@ def test_a_pilot_that_was_never_told_of_a_run_is_told(tmp_path: Path) -> None:
             assert list(inbox.iterdir()) == []
 
     asyncio.run(check())
+
+
+@pytest.mark.parametrize(("ways", "is_cancelled"), [(("checkpoint",), False), (("checkpoint", "requeue"), True)])
+def test_slurm_ends_a_suspension_only_where_that_is_allowed(
+    tmp_path: Path, ways: tuple[str, ...], is_cancelled: bool
+) -> None:
+    async def check() -> None:
+        async with paper(tmp_path) as one:
+            allowed = tuple(Suspension(way) for way in ways)
+            number = await submitted(one, checkpoint_signal="SIGUSR1", suspend=allowed)
+            say(one, **RUNNING)
+            await one.scan()
+            await one.executor.suspend("job", 1)
+            later(one.executor.runs["job", 1], 1000)
+            await one.poll()
+            assert (f"scancel {number}" in one.slurm.said) == is_cancelled
+            await one.executor.stop("job", 1)
+            later(one.executor.runs["job", 1], 1000)
+            await one.poll()
+            assert f"scancel {number}" in one.slurm.said
+
+    asyncio.run(check())
+
+
+def test_ways_to_suspend_are_what_runs_are_told(tmp_path: Path) -> None:
+    order = Order("job", 1, ("true",), [Place("node1", (0,))], checkpoint_signal="SIGUSR1")
+    for mode in ("jobs", "pilot"):
+        assert plan.methods(order, SlurmSettings(tmp_path, mode=mode)) == [str(way) for way in capabilities(mode).ways]

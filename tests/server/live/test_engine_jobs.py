@@ -13,8 +13,10 @@ import pytest
 
 from fairlead.backends.local.executor import LocalExecutor
 from fairlead.model.errors import InputError
-from fairlead.runtime.protocols import Arrival, Capabilities, ReportKind
+from fairlead.model.job import JobSpec
+from fairlead.runtime.protocols import Arrival, Capabilities, ReportKind, Suspension
 from fairlead.server.api.foresight import Foresight
+from fairlead.server.jobs import why_it_stays
 from server.live.engine import Engine
 from server.live.world import World, work, world
 
@@ -193,6 +195,23 @@ async def test_what_can_not_be_suspended_is_not_and_explain_says_that(tmp_path: 
         assert any(line.startswith("on engine it runs to its end once it has begun") for line in told)
         rows = await one.ended(long, short)
         assert [row.preemptions for row in rows] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "stays"),
+    [
+        ({"suspend": ("driver",)}, True),
+        ({"suspend": ("stop",)}, True),
+        ({"suspend": ("checkpoint",)}, True),
+        ({"suspend": ("checkpoint",), "checkpoint_signal": "SIGUSR1"}, False),
+        ({"suspend": ("stop", "requeue")}, False),
+        ({}, False),
+    ],
+)
+def test_a_job_stays_where_no_way_that_it_allows_works(spec: dict[str, Any], stays: bool) -> None:
+    can = Capabilities(suspend=True, migrate=True, ways=(Suspension.CHECKPOINT, Suspension.REQUEUE))
+    why = why_it_stays(JobSpec(run="true", gpus=1, **spec), can)
+    assert why == ("none of the ways that it allows works here" if stays else "")
 
 
 @lived

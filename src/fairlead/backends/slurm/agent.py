@@ -134,6 +134,7 @@ class Agent:
         self.continues: int | None = None
         self.began_s = 0.0
         self._heard = ""
+        self._suspend_s = 0.0
         self._deadline: float | None = None
         self._at_deadline: Callable[[], None] = lambda: None
         self._reader, self._writer = os.pipe()
@@ -235,6 +236,8 @@ class Agent:
         if self._deadline is not None and time.monotonic() >= self._deadline:
             self._deadline = None
             self._at_deadline()
+        if self._heard == SUSPEND and time.monotonic() - self._suspend_s > LOOK_S:
+            self._suspend()  # again, where nobody was ready for it
         if self.lease.has_expired:
             self._lost_touch()
 
@@ -358,6 +361,7 @@ class Agent:
     def _suspend(self) -> None:
         if self.why or self.phase != RUNNING:
             return
+        self._suspend_s = time.monotonic()
         methods = self.order["methods"]
         for method in methods:
             if method == "checkpoint" and self.gang.ask(int(self.order["checkpoint_signal"])):
@@ -374,8 +378,11 @@ class Agent:
 
     def _no_checkpoint(self) -> None:
         if self.why == "checkpoint":
-            self.why = "requeue"
             self.note = f"it was asked for a checkpoint and had not left after {self.grace_s:g} s"
+            if "requeue" not in self.order["methods"]:  # it takes the time it takes
+                self._after(self.grace_s, self._no_checkpoint)
+                return
+            self.why = "requeue"
         self._kill()
 
     def _go_on(self, name: str) -> None:

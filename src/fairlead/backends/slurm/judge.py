@@ -97,8 +97,13 @@ def _keep_going(run: Run, row: Row, now_s: float, rows_s: float, down: str, chor
             chores.call_off(run.slurm_id)
         elif row.is_held:
             chores.release(run.slurm_id)
-    elif run.asked and now_s - run.asked_s > float(run.order["grace_s"]) + DEAF_S:
+    elif _may_be_cancelled(run) and now_s - run.asked_s > float(run.order["grace_s"]) + DEAF_S:
         chores.cancel(run.slurm_id)
+
+
+def _may_be_cancelled(run: Run) -> bool:
+    """It was asked to leave, and may be made to: one that allows only its own checkpoint has the time that takes."""
+    return bool(run.asked) and (run.asked != runfiles.SUSPEND or Suspension.REQUEUE in run.order["methods"])
 
 
 def _verdict(run: Run, row: Row | None, down: str) -> Report:
