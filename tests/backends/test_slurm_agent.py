@@ -94,6 +94,26 @@ def test_what_was_killed_for_its_lease_is_said_to_be_lost(bench: AgentBench) -> 
     assert (part(path)["phase"], part(path)["why"]) == ("ended", "fence")
 
 
+def test_an_agent_that_goes_on_again_and_again_lets_go_of_what_was(bench: AgentBench) -> None:
+    path = bench.rundir(command=["sleep", "1000"], methods=["stop"])
+    agent = bench.start(path)
+    open_files = Path(f"/proc/{agent.pid}/fd")
+    counts = []
+    for run in (2, 3, 4):
+        wait(lambda path=path: part(path).get("phase") == "running")  # type: ignore[misc]
+        counts.append(len(list(open_files.iterdir())))
+        (path / runfiles.ASK).write_text("suspend")
+        wait(lambda path=path: part(path).get("phase") == "suspended")  # type: ignore[misc]
+        after = bench.rundir(run=run, command=["sleep", "1000"], methods=["stop"])
+        (path / runfiles.ASK).write_text(f"continue {after.name}")
+        path = after
+    wait(lambda: part(path).get("phase") == "running")
+    assert max(counts) - min(counts) <= 2  # whoever looks just now has a file open
+    assert len(list(open_files.iterdir())) <= max(counts) + 1
+    (path / runfiles.ASK).write_text("stop")
+    assert agent.wait(PATIENCE_S) == 128 + signal.SIGTERM
+
+
 def test_a_run_is_started_and_its_end_written_down(bench: AgentBench) -> None:
     path = bench.rundir(command=["sh", "-c", "exit 3"])
     assert bench.start(path).wait(PATIENCE_S) == 3

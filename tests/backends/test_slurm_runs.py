@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fairlead.backends.slurm import SlurmSettings, plan, runfiles
+from fairlead.backends.slurm import SlurmSettings, judge, plan, runfiles
 from fairlead.backends.slurm.settings import capabilities
 from fairlead.runtime.protocols import Order, Place, ReportKind, Suspension
 
@@ -346,3 +347,48 @@ def test_ways_to_suspend_are_what_runs_are_told(tmp_path: Path) -> None:
     order = Order("job", 1, ("true",), [Place("node1", (0,))], checkpoint_signal="SIGUSR1")
     for mode in ("jobs", "pilot"):
         assert plan.methods(order, SlurmSettings(tmp_path, mode=mode)) == [str(way) for way in capabilities(mode).ways]
+
+
+async def over_in_slurm(one: Paper, number: str, **more: str) -> None:
+    """Slurm has said so for long enough."""
+    one.slurm.jobs[number] |= {"start": "1700", "end": "1800", "nodes": "node1"} | more
+    await one.poll()
+    later(one.executor.runs["job", 1], judge.SETTLE_S + 1)
+    await one.poll()
+
+
+def test_a_verdict_waits_for_a_look_past_all_caches(tmp_path: Path) -> None:
+    """As on NFS: for up to a minute the directory seems to be as it was."""
+
+    async def check() -> None:
+        async with paper(tmp_path) as one:
+            number = await submitted(one)
+            say(one, **RUNNING)
+            await one.scan()
+            run = one.executor.runs["job", 1]
+            out = Path(run.path) / "out"
+            os.utime(out, (1700, 1700))
+            run.read()
+            say(one, phase="ended", exit_code=3, time_s=5.0, began_s=4.0)
+            os.utime(out, (1700, 1700))
+            await over_in_slurm(one, number, state="FAILED", status="9")
+            ended = one.reports()[-1]
+            assert (ended.kind, ended.exit_code, ended.signal) == (ReportKind.ENDED, 3, None)
+            assert sorted(entry.name for entry in out.iterdir()) == ["claim-0", "part-0.json"]
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_of_a_run_on_one_node_slurms_word_that_it_ended_well_is_believed(tmp_path: Path, has_begun: bool) -> None:
+    async def check() -> None:
+        async with paper(tmp_path) as one:
+            number = await submitted(one)
+            if has_begun:
+                say(one, **RUNNING)
+                await one.scan()
+            await over_in_slurm(one, number, state="COMPLETED", status="0")
+            ended = one.reports()[-1]
+            assert (ended.kind, ended.exit_code, ended.signal) == (ReportKind.ENDED, 0, None)
+
+    asyncio.run(check())

@@ -52,11 +52,19 @@ class Files:
 
     def __init__(self, path: str) -> None:
         self.parent = runfiles.open_dir(os.path.dirname(os.path.abspath(path)), only_through=True)
+        self.lock = threading.Lock()  #: held while somebody looks: what is looked at must stay open
+        self.folder = self.out = -1
         self.enter(os.path.basename(os.path.abspath(path)))
 
     def enter(self, name: str) -> None:
-        self.folder = runfiles.open_dir(name, self.parent, only_through=True)
-        self.out = runfiles.open_dir(runfiles.OUT, self.folder)
+        """From now on this is the run's directory; the one before is let go."""
+        folder = runfiles.open_dir(name, self.parent, only_through=True)
+        out = runfiles.open_dir(runfiles.OUT, folder)
+        with self.lock:
+            before, self.folder, self.out = (self.folder, self.out), folder, out
+        for fd in before:
+            if fd >= 0:
+                os.close(fd)
         self.order = runfiles.get(self.folder, runfiles.ORDER) or {}
 
 
@@ -73,12 +81,16 @@ class Lease(threading.Thread):
 
     def look(self) -> None:
         """Raises OSError where the files can't be reached."""
+        with self.files.lock:
+            self._look()
+
+    def _look(self) -> None:
         began_s = time.monotonic()
         ask = runfiles.get_text(self.files.folder, runfiles.ASK).strip()
         failed = runfiles.is_there(self.files.out, runfiles.FAILED_MARK)
         if began_s - self._beat_s > self.lease_s / 4:
             # written and not only read: what is read might come from a cache
-            fd = os.open(f"beat-{self.number}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600, dir_fd=self.files.out)
+            fd = os.open(runfiles.beat(self.number), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600, dir_fd=self.files.out)
             try:
                 os.write(fd, b"%d" % time.time())
             finally:

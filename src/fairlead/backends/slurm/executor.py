@@ -454,7 +454,7 @@ class SlurmExecutor:
             report = judge.by_agents(run)
             if (report is None or not judge.is_end(report)) and is_fresh and self.settings.mode == PILOT:
                 before = self.runs.get((run.job, run.notes.get("continues", 0)))
-                report = self.pilots.judge(run, before, self.rows) or report
+                report = self.pilots.judge(run, before, self.rows, self.rows_s) or report
             elif (report is None or not judge.is_end(report)) and is_fresh:
                 down = "; ".join(why for node in run.nodes if (why := self._down.get(node)))
                 report = judge.by_slurm(run, row, self.rows_s, down, self.settings.lease_s, self.chores) or report

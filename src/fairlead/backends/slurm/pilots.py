@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import shlex
+import signal
 import time
 from collections.abc import Mapping, Sequence
 
@@ -82,13 +83,28 @@ class Pilots:
         if "continues" in run.notes:
             return False
         run.is_delivered = True
-        taken = False
+        taken, back = False, []
         for number, node in enumerate(run.nodes):
             try:
                 os.rename(self._entry(run, node, INBOX), f"{self.folder(node)}/.off")
+                back.append(number)
             except FileNotFoundError:
                 taken = taken or self._has_it(run, number)
+        if taken:
+            self._speak_for(run, back)
         return not taken
+
+    @staticmethod
+    def _speak_for(run: Run, parts: Sequence[int]) -> None:
+        """Where no agent will ever come, somebody has to say so, or the run would wait for that part's end."""
+        folder = runfiles.open_dir(os.path.join(run.path, runfiles.OUT))
+        try:
+            for number in parts:
+                runfiles.mark(folder, runfiles.claim(number), "called off")
+                doc = {"phase": runfiles.FAILED, "time_s": time.time(), "called_off": True}
+                runfiles.put(folder, runfiles.part(number), doc)
+        finally:
+            os.close(folder)
 
     def concluded(self, run: Run) -> None:
         for node in run.nodes:
@@ -96,8 +112,9 @@ class Pilots:
                 with contextlib.suppress(OSError):
                     os.unlink(self._entry(run, node, part))
 
-    def judge(self, run: Run, before: Run | None, rows: Mapping[str, Row]) -> Report | None:
-        """Lost, where the pilot of one of its nodes is gone. `before`: the run whose processes it is to go on with."""
+    def judge(self, run: Run, before: Run | None, rows: Mapping[str, Row], rows_s: float) -> Report | None:
+        """Lost, where the pilot of one of its nodes is gone, or an agent. `before`: the run whose processes it is to go on with;
+        `rows_s`: when Slurm was asked."""
         if "continues" in run.notes and not run.has_begun() and (before is None or before.is_over):
             what = f"run {run.notes['continues']} ended before it could go on"
             return run.report(ReportKind.FAILED_TO_START, time_s=time.time(), message=what)
@@ -107,13 +124,21 @@ class Pilots:
             row = rows.get(number)
             if number and (row is None or row.is_terminal):
                 gone.append(node)
-        if not gone:
-            return None
         now_s = time.monotonic()
-        run.gone_s = run.gone_s or now_s
-        if now_s - run.gone_s < judge.SETTLE_S:
-            return None
         what = f"fairlead's allocation of {', '.join(gone)} is gone"
+        if not gone and run.was_ended_from_outside and not run.unfinished():
+            all_run = all(rows[number].state == "RUNNING" for number in ids.values() if number)
+            return self._after_scancel(run, all_run, now_s, rows_s)
+        if not gone:
+            run.gone_s = None
+            lease_s = self._settings.lease_s
+            if not run.has_begun() or run.silent_s(now_s, lease_s / 8) < lease_s + judge.MARGIN_S:
+                return None
+            what = f"its agents have not been heard of for {lease_s + judge.MARGIN_S:g} s"
+        else:
+            run.gone_s = run.gone_s or now_s
+            if now_s - run.gone_s < judge.SETTLE_S:
+                return None
         if run.has_begun() and run.unfinished():
             judge.fence(run, now_s, what)
             assert run.fenced_s is not None
@@ -122,6 +147,19 @@ class Pilots:
         if run.asked == runfiles.SUSPEND:
             return run.report(ReportKind.SUSPENDED, time_s=time.time(), method=Suspension.REQUEUE)
         return run.report(ReportKind.LOST, time_s=time.time(), message=what)
+
+    @staticmethod
+    def _after_scancel(run: Run, all_run: bool, now_s: float, rows_s: float) -> Report | None:
+        """Its processes were ended, and not by us: of its own, if its pilots still run once Slurm was asked again."""
+        run.gone_s = run.gone_s or now_s
+        if not all_run or rows_s < run.gone_s or now_s - run.gone_s < judge.SETTLE_S:
+            return None
+        worst = run.worst()
+        code, signum = worst.get("exit_code"), worst.get("signal")
+        if not code and not signum:
+            code, signum = None, signal.SIGTERM
+        said = "its step was cancelled in Slurm (scancel)"
+        return run.report(ReportKind.ENDED, exit_code=code, signal=signum, message=said)
 
     # -- allocations ---------------------------------------------------------------------------------------------------
 

@@ -103,3 +103,7 @@ def part(number: int) -> str:
 
 def claim(number: int) -> str:
     return f"claim-{number}"
+
+
+def beat(number: int) -> str:
+    return f"beat-{number}"

@@ -32,6 +32,7 @@ class Run:
     known_s: float = 0.0  #: since when its Slurm job is known, by the clock that never falls back
     begun_s: float = 0.0  #: since when an agent is known to have it, though Slurm said that it waits
     gone_s: float | None = None  #: since when Slurm has it no more, by the same clock
+    looked_s: float = 0.0  #: when its files were last looked at past all caches
     fenced_s: float | None = None
     asked_s: float = 0.0
     tries: int = 0
@@ -39,6 +40,10 @@ class Run:
     is_held_by_owner: bool = False
     odd_s: float | None = None  #: since when Slurm has said that it waits for something that we know nothing of
     given_up: str = ""  #: why it is taken back before it has begun
+    is_hurried: bool = False  #: asked to be suspended, its agents were told to end
+    beats: tuple[str, ...] = ()  #: what its agents wrote last to say that they are there
+    beats_s: float = 0.0  #: when that was looked at
+    same_s: float = 0.0  #: and since when it has been the same
     is_delivered: bool = False  #: its pilots have it
     trouble: str = ""  #: why it can't be judged at present, as it was logged
     _seen_ns: int = -1
@@ -146,6 +151,20 @@ class Run:
         finally:
             os.close(fd)
 
+    def look_hard(self) -> None:
+        """What its agents have written, past what a network filesystem has in its caches: which files a directory has, and has not, is
+        asked for anew once we have changed it ourselves."""
+        out, name = os.path.join(self.path, runfiles.OUT), f".look-{os.urandom(6).hex()}"
+        with contextlib.suppress(OSError):
+            folder = runfiles.open_dir(out)
+            try:
+                runfiles.mark(folder, name)
+                os.unlink(name, dir_fd=folder)
+            finally:
+                os.close(folder)
+        self._seen_ns = -1
+        self.read()
+
     def read(self) -> bool:
         """What its agents have written; whether there was news."""
         out = os.path.join(self.path, runfiles.OUT)
@@ -181,6 +200,24 @@ class Run:
             os.path.lexists(os.path.join(self.path, runfiles.OUT, runfiles.claim(number)))
             for number in (range(len(self.order["parts"])) if part is None else (part,))
         )
+
+    def silent_s(self, now_s: float, every_s: float) -> float:
+        """For how long those of its agents that are not done have said nothing at all. Looked at no more often than `every_s`."""
+        if now_s - self.beats_s >= every_s:
+            self.beats_s = now_s
+            beats = tuple(self._beat(number) for number in self.unfinished())
+            if beats != self.beats or not self.same_s:
+                self.beats, self.same_s = beats, now_s
+        return now_s - self.same_s
+
+    def _beat(self, number: int) -> str:
+        with contextlib.suppress(OSError):
+            folder = runfiles.open_dir(os.path.join(self.path, runfiles.OUT))
+            try:
+                return runfiles.get_text(folder, runfiles.beat(number), 100)
+            finally:
+                os.close(folder)
+        return ""
 
     def remove(self) -> None:
         grave = os.path.join(os.path.dirname(self.path), f".gone-{os.path.basename(self.path)}")
