@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from fairlead.backends.slurm import runfiles
-from fairlead.backends.slurm.guests import ODD_S
 from fairlead.backends.slurm.executor import STRAY_S
+from fairlead.backends.slurm.guests import ODD_S
 from fairlead.runtime.protocols import Report, ReportKind, Suspension
 
 from .slurm_paper import Paper, foreign, later, paper
@@ -51,7 +51,11 @@ def test_a_released_job_whose_node_goes_down_is_taken_back(tmp_path: Path) -> No
             one.slurm.jobs["7"] |= {"priority": "0", "reason": "JobHeldAdmin"}
             await one.poll()
             (failed,) = of_runs(one)
-            assert (failed.kind, failed.retry, "a bad fan" in failed.message) == (ReportKind.FAILED_TO_START, True, True)
+            assert (failed.kind, failed.retry, "a bad fan" in failed.message) == (
+                ReportKind.FAILED_TO_START,
+                True,
+                True,
+            )
             await one.start(run=2, node="node2", foreign=foreign("7"))
             assert releases(one) == ["scontrol release 7"]
 
@@ -121,7 +125,9 @@ def test_one_that_we_have_requeued_held_is_released_again(tmp_path: Path) -> Non
         ({"excluded": "node3"}, "--exclude=node3"),
     ],
 )
-def test_whoever_chooses_the_nodes_is_declined_at_first_sight(tmp_path: Path, more: dict[str, str], option: str) -> None:
+def test_whoever_chooses_the_nodes_is_declined_at_first_sight(
+    tmp_path: Path, more: dict[str, str], option: str
+) -> None:
     async def check() -> None:
         async with paper(tmp_path) as one:
             one.slurm.add("7", **{name: value for name, value in more.items() if name != "excluded"})

@@ -100,10 +100,9 @@ def test_a_loop_that_dies_ends_the_reports_with_its_error(tmp_path: Path, monkey
         async with paper(tmp_path, PaperSlurm(), poll_s=0.01) as one:
             monkeypatch.setattr(one.executor, "_learn", lambda *_: 1 / 0)
             one.executor._follow()
+            reports = one.executor.reports()
             with pytest.raises(ZeroDivisionError):
-                async with asyncio.timeout(5):
-                    async for _ in one.executor.reports():
-                        pass
+                await asyncio.wait_for(anext(reports), 5)
 
     asyncio.run(check())
 
