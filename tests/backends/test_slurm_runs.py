@@ -298,7 +298,13 @@ def test_a_users_job_that_was_cancelled_here_is_cancelled_until_it_is_gone(tmp_p
         async with paper(tmp_path, slurm) as one:
             await one.poll()
             assert "scancel 7" in slurm.said
-            assert [report.kind for report in one.reports() if report.foreign] == []
+            slurm.said.clear()
+            slurm.jobs["7"]["submit"] = "1700009999"  # another job, of a Slurm that has begun to count anew
+            await one.poll()
+            assert slurm.said == []
+            assert [report.kind for report in one.reports() if report.foreign] == [ReportKind.WITHDRAWN]
+            await one.poll()
+            assert [report.kind for report in one.reports() if report.foreign] == [ReportKind.APPEARED]
 
     asyncio.run(check())
 
