@@ -357,8 +357,9 @@ class Guests:
             comes_back = False
         if comes_back:
             self._put(run.foreign, run.slurm_id, WAITING)
-            if not run.is_held_by_owner:
-                self._table[run.foreign]["held"] = "here"
+            self._table[run.foreign]["held"] = "here"
+            if run.is_held_by_owner:
+                del self._table[run.foreign]["held"]
         elif run.foreign in self._table:
             # its number stays known as long as Slurm may show it; the next look drops it quietly
             del self._by_id[self._table.pop(run.foreign)["id"]]
