@@ -132,9 +132,9 @@ class Pilots:
         if not gone:
             run.gone_s = None
             lease_s = self._settings.lease_s
-            if not run.has_begun() or run.silent_s(now_s, lease_s / 8) < lease_s + judge.MARGIN_S:
+            if run.silent_s(now_s, lease_s / 8) < lease_s + judge.MARGIN_S:
                 return None
-            what = f"its agents have not been heard of for {lease_s + judge.MARGIN_S:g} s"
+            what = f"one of its agents has not been heard of for {lease_s + judge.MARGIN_S:g} s"
         else:
             run.gone_s = run.gone_s or now_s
             if now_s - run.gone_s < judge.SETTLE_S:
