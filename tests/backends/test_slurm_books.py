@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from fairlead.backends.slurm import runfiles
-from fairlead.backends.slurm.executor import STRAY_S
 from fairlead.backends.slurm.guests import ODD_S
+from fairlead.backends.slurm.matching import STRAY_S
 from fairlead.runtime.protocols import Report, ReportKind, Suspension
 
 from .slurm_paper import Paper, foreign, later, paper
@@ -209,7 +209,7 @@ def test_what_names_a_run_that_is_none_is_cancelled(tmp_path: Path) -> None:
             await one.poll()
             await one.poll()
             assert one.slurm.said == []
-            one.executor._strays = {"7": time.monotonic() - STRAY_S - 1}
+            one.executor.matching._strays = {"7": time.monotonic() - STRAY_S - 1}
             await one.poll()
             assert one.slurm.said == ["scancel 7"]
 
