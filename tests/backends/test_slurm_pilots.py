@@ -74,11 +74,11 @@ def test_where_the_pilot_itself_was_cancelled_it_is_lost(tmp_path: Path) -> None
             await begun(one, GANG[:1])
             say(one, 0, {"phase": "ended", "why": "outside", "exit_code": 0, "time_s": 20.0, "began_s": 10.0})
             one.slurm.jobs["51"]["state"] = "COMPLETING"
-            for state in ("COMPLETING", "CANCELLED"):
-                one.slurm.jobs["51"]["state"] = state
+            for _ in range(2):
                 await one.poll()
                 assert ends(one) == []
                 later(one.executor.runs["job", 1], judge.SETTLE_S + 1)
+            one.slurm.jobs["51"]["state"] = "CANCELLED"
             await one.poll()
             assert [report.kind for report in ends(one)] == [ReportKind.LOST]
 

@@ -230,7 +230,7 @@ def test_an_order_is_there_with_all_that_is_needed_to_go_on(tmp_path: Path, monk
             one.slurm.add("7")
             await one.poll()
             monkeypatch.setattr(one.executor, "_go", lambda work: work.close())  # it is never submitted
-            monkeypatch.setattr(one.executor.guests, "order", lambda run: None)
+            monkeypatch.setattr(one.executor.guests, "order", lambda *_: None)
             await one.start("own")
             await one.start("guest", foreign=foreign("7"))
             slurm = one.slurm
