@@ -15,11 +15,12 @@ from fairlead.backends.local import driver, inventory, limits, procs
 from fairlead.backends.local.driver import CHECKPOINTED, LOCKED, RUNNING, DriverError
 from fairlead.backends.local.executor import LocalExecutor, _capabilities
 from fairlead.backends.local.inventory import Gpu, Machine, look, short_type
+from fairlead.backends.local.layout import methods
 from fairlead.backends.local.rundir import RunDir, dir_name
 from fairlead.backends.local.settings import LocalSettings
 from fairlead.model.cluster import ClusterSpec, NodeSpec
 from fairlead.model.errors import InputError
-from fairlead.runtime.protocols import Executor
+from fairlead.runtime.protocols import Executor, Order, Place
 
 
 def test_the_local_executor_is_an_executor() -> None:
@@ -88,6 +89,9 @@ def test_capabilities_are_what_the_machine_can_do(
     machine = Machine(ClusterSpec((NodeSpec("here", 2),)), {}, virtual, checkpoints, moves)
     able = _capabilities(LocalSettings(tmp_path, keep_memory=keep), machine)
     assert (able.frees_memory, able.migrate) == want
+    order = Order("job", 1, ("true",), [Place("here", (0,))], checkpoint_signal="SIGUSR1")
+    works = methods(order, machine, LocalSettings(tmp_path, keep_memory=keep))
+    assert list(able.ways) == works
     assert able.suspend
     assert able.share
     assert able.choose_gpus

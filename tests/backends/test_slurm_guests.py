@@ -184,8 +184,54 @@ def test_whoever_submits_past_us_waits_like_everybody(shared: Path, slurm_cluste
     async def check() -> None:
         async with slurm(shared) as bench:
             await bench.begin("sleep", "1000", places=[Place("node1", tuple(range(8)))])
-            number = slurm_cluster.sbatch("true", "-p", "gpu-fairlead", "--gpus=8", "-w", "node1")
+            number = slurm_cluster.sbatch("true", "-p", "gpu-fairlead", "--gres=gpu:8", "-N8")
             await bench.appeared(number)
             assert bench.executor.rows[number]["partition"] == "gpu"
+
+    asyncio.run(check())
+
+
+def test_whoever_chooses_the_nodes_is_told_that_we_do(shared: Path, slurm_cluster: SlurmCluster) -> None:
+    async def check() -> None:
+        choosy = {
+            slurm_cluster.sbatch("true", "--gpus=1", "-w", "node1"): "--nodelist=node1",
+            slurm_cluster.sbatch("true", "--gpus=1", "-x", "node[1-2]"): "--exclude=node[1-2]",
+            slurm_cluster.sbatch("true", "--gpus=1", ":", "--gpus=2"): "several components",
+        }
+        async with slurm(shared) as bench:
+            for number, why in choosy.items():
+                await until(lambda n=number, why=why: why in slurm_cluster.run("squeue", "-h", "-j", n, "-o", "%k"))
+            assert not [report for report in bench.seen if report.kind == ReportKind.APPEARED]
+
+    asyncio.run(check())
+
+
+def test_a_job_that_its_owner_holds_is_not_released(shared: Path, slurm_cluster: SlurmCluster) -> None:
+    async def check() -> None:
+        number = slurm_cluster.sbatch(f"{witness_script(shared, 'job')}\nsleep 1000", "--gpus=1")
+        async with slurm(shared) as bench:
+            arrived = await bench.appeared(number)
+            slurm_cluster.run("scontrol", "hold", number, user="nobody")
+            await until(lambda: bench.executor.rows[number].is_held)
+            await release(bench, arrived, "guest", "node2")
+            failed = await bench.wait(ReportKind.FAILED_TO_START, "guest")
+            assert (failed.retry, "owner holds it" in failed.message) == (True, True)
+            slurm_cluster.run("scontrol", "release", number, user="nobody")
+            await until(lambda: not bench.executor.rows[number].is_held)
+            await release(bench, arrived, "guest", "node2", run=2)
+            await bench.wait(ReportKind.STARTED, "guest", 2)
+            await until(lambda: starts(shared, "job") == 1)
+
+    asyncio.run(check())
+
+
+def test_a_name_full_of_signs_harms_nobody(shared: Path, slurm_cluster: SlurmCluster) -> None:
+    async def check() -> None:
+        number = slurm_cluster.sbatch("true", "--gpus=1", "-J", "a\x1fb\x1ec\nshutdown", "--comment", "\x1e\n99\x1f99")
+        async with slurm(shared) as bench:
+            arrived = await bench.appeared(number)
+            assert list(bench.executor.rows) == [number]
+            await release(bench, arrived, "guest", "node2")
+            assert (await bench.wait(ReportKind.ENDED, "guest")).exit_code == 0
 
     asyncio.run(check())

@@ -27,6 +27,15 @@ class Clock(Protocol):
     async def sleep_until(self, time_s: float) -> None: ...
 
 
+class Suspension(StrEnum):
+    """How a job was suspended, in order of preference."""
+
+    CHECKPOINT = "checkpoint"  #: its own: it was signalled, wrote its checkpoint and left
+    DRIVER = "driver"  #: the GPU driver took its memory to the host
+    STOP = "stop"  #: its processes are stopped, its GPU memory stays taken
+    REQUEUE = "requeue"  #: killed; it starts again from its last checkpoint
+
+
 @dataclass(frozen=True)
 class Capabilities:
     """What an executor can do. The core plans within it; `explain` says where that changed a decision."""
@@ -37,19 +46,11 @@ class Capabilities:
     resize: bool = False
     share: bool = False  #: several jobs on one GPU
     choose_gpus: bool = True  #: it takes the very GPUs it is told, not just their number
+    ways: tuple[Suspension, ...] = tuple(Suspension)  #: to suspend a job that holds GPUs, where the job allows them
 
 
 #: what to measure an executor by
 EVERYTHING = Capabilities(suspend=True, frees_memory=True, migrate=True, resize=True, share=True, choose_gpus=True)
-
-
-class Suspension(StrEnum):
-    """How a job was suspended, in order of preference."""
-
-    CHECKPOINT = "checkpoint"  #: its own: it was signalled, wrote its checkpoint and left
-    DRIVER = "driver"  #: the GPU driver took its memory to the host
-    STOP = "stop"  #: its processes are stopped, its GPU memory stays taken
-    REQUEUE = "requeue"  #: killed; it starts again from its last checkpoint
 
 
 @dataclass(frozen=True)

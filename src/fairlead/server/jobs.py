@@ -181,6 +181,8 @@ def why_it_stays(spec: JobSpec, can: Capabilities) -> str:
         return "it allows no way to suspend it"
     if not can.suspend:
         return "jobs can't be suspended here"
+    if not any(way in can.ways and (way != Suspension.CHECKPOINT or spec.checkpoint_signal) for way in spec.suspend):
+        return "none of the ways that it allows works here"
     if not can.migrate and not spec.may_requeue:
         return "a suspended job can only go on where it was here, or be started again, which this one does not allow"
     return ""

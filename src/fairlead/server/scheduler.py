@@ -26,6 +26,7 @@ from fairlead.runtime.live_jobs import Costs
 from fairlead.runtime.protocols import Arrival, Clock, Executor, Report
 from fairlead.runtime.twin import Moment, moment_of
 from fairlead.runtime.warm import warm_up
+from fairlead.server.declining import declining, what_became_of
 from fairlead.server.floor import Floor
 from fairlead.server.gate import Gate
 from fairlead.server.jobs import Job, State
@@ -373,14 +374,19 @@ class Scheduler:
             return True
         try:
             tenant = arrival.tenant or spec.tenant or await asyncio.to_thread(self._tenant_of, arrival.user)
-            if await asyncio.to_thread(self.store.submitted, arrival.user, foreign) is None:
+            found = await asyncio.to_thread(self.store.submitted, arrival.user, foreign)
+            if found is not None:
+                over = await asyncio.to_thread(what_became_of, self.store, found[1])
+                if over is not None:
+                    self._inbox.put_nowait((declining(arrival, *over), None))
+            else:
                 self.gate.judge(spec, arrival.user, tenant, self._floor, lambda: {tenant})
                 now = self.clock.now()
                 await self._take_in(
                     Submission(spec, arrival.user, tenant, now, state=State.WAITING, key=foreign, foreign=foreign)
                 )
         except InputError as error:
-            self._inbox.put_nowait((_declining(arrival, str(error)), None))
+            self._inbox.put_nowait((declining(arrival, str(error)), None))
         except StoreError as error:
             log.error("%s was not taken up yet: %s", foreign, error)
             return False
@@ -498,14 +504,6 @@ class Scheduler:
 
 def _telling(scheduler: Scheduler, report: Report) -> Callable[[Turn], None]:
     return lambda turn: scheduler._floor.reported(turn, report)
-
-
-def _declining(arrival: Arrival, why: str) -> Callable[[Turn], None]:
-    def ask(turn: Turn) -> None:
-        turn.batch.record("declined", turn.now, foreign=arrival.foreign, user=arrival.user, message=why)
-        turn.effects.append(Decline(arrival.foreign, why, cancel=False))
-
-    return ask
 
 
 def _with(setting: Setting, *, policy: str, placer: str) -> Setting:

@@ -14,8 +14,10 @@ from tests.backends.harness import python
 
 from fairlead.backends.local.executor import LocalExecutor
 from fairlead.model.errors import InputError
-from fairlead.runtime.protocols import Arrival, Capabilities, ReportKind
+from fairlead.model.job import JobSpec
+from fairlead.runtime.protocols import Arrival, Capabilities, ReportKind, Suspension
 from fairlead.server.api.foresight import Foresight
+from fairlead.server.jobs import why_it_stays
 from server.live.engine import Engine
 from server.live.world import World, work, world
 
@@ -161,6 +163,30 @@ async def test_cancelled_here_it_is_cancelled_there_and_refused_it_stays_with_th
 
 
 @lived
+async def test_what_was_cancelled_here_and_waits_there_still_is_cancelled_there(tmp_path: Path) -> None:
+    """Somebody ended the scheduler after the cancellation was written, and before the engine was told."""
+    queue: dict[str, Arrival] = {}
+
+    def again(local: LocalExecutor) -> Engine:
+        return Engine.over(local, queue)
+
+    async with world(tmp_path, gpus=1, engine=again) as one:
+        blocker = await one.submit(*work(60), gpus=1)
+        await one.state(blocker, "running")
+        engine_of(one).give("e:1", *work(0.1), gpus=1)
+        adopted, arrival = await taken(one, "e:1"), queue["e:1"]
+        await one.scheduler.cancel(adopted, "ann")
+        await one.ended(adopted)
+    queue["e:1"] = arrival
+    async with world(tmp_path, gpus=1, engine=again) as one:
+        engine = engine_of(one)
+        await one.until(lambda: "e:1" in engine.declined)
+        assert engine.declined["e:1"] == ("cancelled by ann", True)
+        await one.scheduler.cancel(blocker, "ann")
+        await one.ended(blocker)
+
+
+@lived
 async def test_a_node_is_open_only_where_nobody_has_closed_it(tmp_path: Path) -> None:
     async with world(tmp_path, gpus=1, nodes=2, engine=Engine.over) as one:
         engine, name = engine_of(one), one.scheduler.spec.nodes[0].name
@@ -202,6 +228,23 @@ async def test_what_can_not_be_suspended_is_not_and_explain_says_that(tmp_path: 
         assert any(line.startswith("on engine it runs to its end once it has begun") for line in told)
         rows = await one.ended(long, short)
         assert [row.preemptions for row in rows] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "stays"),
+    [
+        ({"suspend": ("driver",)}, True),
+        ({"suspend": ("stop",)}, True),
+        ({"suspend": ("checkpoint",)}, True),
+        ({"suspend": ("checkpoint",), "checkpoint_signal": "SIGUSR1"}, False),
+        ({"suspend": ("stop", "requeue")}, False),
+        ({}, False),
+    ],
+)
+def test_a_job_stays_where_no_way_that_it_allows_works(spec: dict[str, Any], stays: bool) -> None:
+    can = Capabilities(suspend=True, migrate=True, ways=(Suspension.CHECKPOINT, Suspension.REQUEUE))
+    why = why_it_stays(JobSpec(run="true", gpus=1, **spec), can)
+    assert why == ("none of the ways that it allows works here" if stays else "")
 
 
 @lived

@@ -28,7 +28,7 @@ from fairlead.backends.local.settings import LocalSettings
 from fairlead.backends.orders import Refused
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
-from fairlead.runtime.protocols import Capabilities, Found, Order, Report, ReportKind
+from fairlead.runtime.protocols import Capabilities, Found, Order, Report, ReportKind, Suspension
 
 #: how often a supervisor is started for a run before the run is given up
 LAUNCHES = 3
@@ -352,7 +352,13 @@ def _capabilities(settings: LocalSettings, machine: Machine) -> Capabilities:
     killed and starts again from its last checkpoint, on whatever GPUs and however many: that is also how one is resized."""
     can = Capabilities(suspend=True, frees_memory=True, migrate=True, resize=True, share=True)
     if machine.is_virtual or not machine.cluster.gpus:
-        return can
+        return replace(can, ways=(Suspension.CHECKPOINT, Suspension.STOP, Suspension.REQUEUE))
+    ways = [
+        Suspension.CHECKPOINT,
+        *[Suspension.DRIVER] * machine.checkpoints,
+        *[Suspension.STOP] * settings.keep_memory,
+    ]
+    can = replace(can, ways=(*ways, Suspension.REQUEUE))
     if machine.checkpoints:
         return replace(can, migrate=machine.moves)
     if settings.keep_memory:

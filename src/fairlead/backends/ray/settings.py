@@ -8,10 +8,18 @@ from pathlib import Path
 
 from fairlead.backends.local.settings import PASSED_ON
 from fairlead.model.errors import InputError
-from fairlead.runtime.protocols import Capabilities
+from fairlead.runtime.protocols import Capabilities, Suspension
 
 #: a suspended job is gone from its nodes, so it can go on anywhere and on any number; which of a node's GPUs it gets is Ray's choice
-CAPABILITIES = Capabilities(suspend=True, frees_memory=True, migrate=True, resize=True, share=True, choose_gpus=False)
+CAPABILITIES = Capabilities(
+    suspend=True,
+    frees_memory=True,
+    migrate=True,
+    resize=True,
+    share=True,
+    choose_gpus=False,
+    ways=(Suspension.CHECKPOINT, Suspension.STOP, Suspension.REQUEUE),
+)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ needs is put where the nodes can read it: nothing of fairlead has to be installe
 
 Fencing. The ranks may run only as long as the agent could reach the scheduler's files a moment ago, and found no fence there:
 it asks again and again, and kills them when it has not succeeded for `lease_s`. So once a fence has been there for that long no
-rank runs any more, whether Slurm can reach the node or not, and whether the agent could be told or not.
+rank runs any more, whether Slurm can reach the node or not, and whether the agent could be told or not. Who kills them then is a
+thread that touches no file, since everybody else may be waiting for a filesystem that hangs: the job's log is on it too.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from fairlead.backends.slurm.runfiles import CONTINUE, ENDED, FAILED, FENCE, RUN
 
 #: how often the scheduler's word is looked for
 LOOK_S = 0.4
+#: how often it is seen to that nothing runs without a lease
+GUARD_S = 0.2
 #: what a job's stray processes get between being asked to end and being killed once the job itself is over
 STRAGGLERS_S = 2.0
 #: the exit code of an agent that was not to run: this part has been started before
@@ -49,11 +52,19 @@ class Files:
 
     def __init__(self, path: str) -> None:
         self.parent = runfiles.open_dir(os.path.dirname(os.path.abspath(path)), only_through=True)
+        self.lock = threading.Lock()  #: held while somebody looks: what is looked at must stay open
+        self.folder = self.out = -1
         self.enter(os.path.basename(os.path.abspath(path)))
 
     def enter(self, name: str) -> None:
-        self.folder = runfiles.open_dir(name, self.parent, only_through=True)
-        self.out = runfiles.open_dir(runfiles.OUT, self.folder)
+        """From now on this is the run's directory; the one before is let go."""
+        folder = runfiles.open_dir(name, self.parent, only_through=True)
+        out = runfiles.open_dir(runfiles.OUT, folder)
+        with self.lock:
+            before, self.folder, self.out = (self.folder, self.out), folder, out
+        for fd in before:
+            if fd >= 0:
+                os.close(fd)
         self.order = runfiles.get(self.folder, runfiles.ORDER) or {}
 
 
@@ -70,12 +81,18 @@ class Lease(threading.Thread):
 
     def look(self) -> None:
         """Raises OSError where the files can't be reached."""
+        with self.files.lock:
+            self._look()
+
+    def _look(self) -> None:
         began_s = time.monotonic()
         ask = runfiles.get_text(self.files.folder, runfiles.ASK).strip()
         failed = runfiles.is_there(self.files.out, runfiles.FAILED_MARK)
         if began_s - self._beat_s > self.lease_s / 4:
             # written and not only read: what is read might come from a cache
-            fd = os.open(f"beat-{self.number}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600, dir_fd=self.files.out)
+            fd = os.open(
+                runfiles.beat(self.number), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600, dir_fd=self.files.out
+            )
             try:
                 os.write(fd, b"%d" % time.time())
             finally:
@@ -97,6 +114,26 @@ class Lease(threading.Thread):
         return time.monotonic() - self.renewed_s > self.lease_s
 
 
+class Guard(threading.Thread):
+    """Kills once the lease has expired, and looks at nothing but /proc for that."""
+
+    def __init__(self, lease: Lease, gang: Gang) -> None:
+        super().__init__(daemon=True)
+        self.lease, self.gang = lease, gang
+        self.has_killed = False
+
+    def run(self) -> None:
+        while True:
+            if self.lease.has_expired:
+                self._kill()
+            time.sleep(GUARD_S)
+
+    def _kill(self) -> None:
+        if any((procs.stat(pid) or "Z")[0] not in "ZX" for pid in self.gang.everyone()):
+            self.has_killed = True
+            self.gang.kill()
+
+
 class Agent:
     def __init__(self, path: str) -> None:
         self.files = Files(path)
@@ -111,6 +148,7 @@ class Agent:
         self.continues: int | None = None
         self.began_s = 0.0
         self._heard = ""
+        self._suspend_s = 0.0
         self._deadline: float | None = None
         self._at_deadline: Callable[[], None] = lambda: None
         self._reader, self._writer = os.pipe()
@@ -137,6 +175,12 @@ class Agent:
         if self.lease.ask:  # it was called off before it began
             self._say(FAILED, message="it was stopped before it began", called_off=True)
             return 0
+        self.guard = Guard(self.lease, self.gang)
+        for thread in (
+            self.lease,
+            self.guard,
+        ):  # before its first process: even starting it may have to wait for a file
+            thread.start()
         self.began_s = time.time()  # before its first process, or a short job would seem shorter than it was
         try:
             self.gang.start()
@@ -152,7 +196,6 @@ class Agent:
                 self.pumps[rank.out] = Pump(rank.out, Output(), prefix)  # type: ignore[arg-type]
                 self.poll.register(rank.out, select.POLLIN)
             self._say(RUNNING, time_s=self.began_s)
-            self.lease.start()
             self._reap()
         while not self.is_over:
             self._turn()
@@ -210,7 +253,13 @@ class Agent:
         if self._deadline is not None and time.monotonic() >= self._deadline:
             self._deadline = None
             self._at_deadline()
-        if self.lease.has_expired and self.why != FENCE:
+        if self._heard == SUSPEND and time.monotonic() - self._suspend_s > LOOK_S:
+            self._suspend()  # again, where nobody was ready for it
+        if self.lease.has_expired:
+            self._lost_touch()
+
+    def _lost_touch(self) -> None:
+        if self.why != FENCE:
             self.note = f"its node could not reach the scheduler's files for {self.lease.lease_s:g} s"
             self._fence()
 
@@ -280,6 +329,8 @@ class Agent:
         self._after(again_s, lambda: self._kill(min(again_s * 2, 1.0)))
 
     def _reap(self) -> None:
+        if self.guard.has_killed:  # while we could not look
+            self._lost_touch()
         if not self.gang.reap():
             self._over()
         elif self.gang.ranks_gone:
@@ -327,6 +378,7 @@ class Agent:
     def _suspend(self) -> None:
         if self.why or self.phase != RUNNING:
             return
+        self._suspend_s = time.monotonic()
         methods = self.order["methods"]
         for method in methods:
             if method == "checkpoint" and self.gang.ask(int(self.order["checkpoint_signal"])):
@@ -343,8 +395,11 @@ class Agent:
 
     def _no_checkpoint(self) -> None:
         if self.why == "checkpoint":
-            self.why = "requeue"
             self.note = f"it was asked for a checkpoint and had not left after {self.grace_s:g} s"
+            if "requeue" not in self.order["methods"]:  # it takes the time it takes
+                self._after(self.grace_s, self._no_checkpoint)
+                return
+            self.why = "requeue"
         self._kill()
 
     def _go_on(self, name: str) -> None:

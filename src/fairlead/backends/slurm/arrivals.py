@@ -19,6 +19,17 @@ def arrival(site: Site, row: Row, foreign: str) -> Arrival:
     return Arrival(foreign, spec(site, row), row["user"], row["account"], row.time_s("submit") or 0.0)
 
 
+def refusal(row: Row, excluded: str) -> str:
+    """Why it can't be placed here whatever else it asks for, "" where it can: releasing it would put our nodes in the place of its
+    own wishes, or Slurm would never start it. `excluded`: nodes that it must not have."""
+    if row.is_component:
+        return "a job of several components (a heterogeneous one) is not ours to place"
+    for option, value in (("constraint", row["features"]), ("nodelist", row["wanted"]), ("exclude", excluded)):
+        if value:
+            return f"fairlead chooses the nodes, and can't keep to --{option}={value}; submit it without"
+    return ""
+
+
 def gpus(row: Row) -> tuple[int, str, bool]:
     """How many, of which type, and whether that is for each node."""
     for name, times in (("per_node", 1), ("per_job", 1), ("per_task", max(1, row.count("tasks"))), ("per_socket", 1)):

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from threading import Lock
 
-from fairlead.backends.slurm.commands import Slurm, SlurmAway, SlurmError
+from fairlead.backends.slurm.commands import Slurm, SlurmAway, SlurmError, is_line
 
 log = logging.getLogger(__name__)
 _MOST_IN_ONE = 200  #: jobs in one call
@@ -35,7 +35,10 @@ class Chores:
         self._add(self._cancel, job)
 
     def line(self, command: str) -> None:
-        """A command of scontrol."""
+        """A command of scontrol. One that is not a line is not given: all of it comes from our own hand, so something is wrong."""
+        if not is_line(command):
+            log.error("this is no command for Slurm: %r", command)
+            return
         self._add(self._lines, command)
 
     def signal(self, name: str, job: str) -> None:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fairlead.backends.slurm.settings import SlurmSettings
 
@@ -58,18 +58,24 @@ class Slurm:
         self._env |= {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
         self._env.setdefault("PATH", os.defpath)
 
-    async def call(self, *words: str, stdin: str | None = None, patient: bool = False) -> str:
+    async def call(
+        self, *words: str, stdin: str | None = None, patient: bool = False, env: Mapping[str, str] | None = None
+    ) -> str:
         """What it printed. Raises SlurmError. `patient`: one for each job, which waits its turn. Others are for many jobs at once, and
         none the more for more jobs: were they counted, frequent polls would leave nothing for submissions."""
         if patient:
             await self._wait_for_turn()
-        code, out, said = await self._run(words, stdin)
+        code, out, said = await self._run(words, stdin, env)
         if code:
             raise SlurmError(said or f"{words[0]} ended with {code}")
         return out
 
     async def each(self, commands: Sequence[str]) -> str:
-        """Several commands of scontrol in one call; what was said about those that went wrong."""
+        """Several commands of scontrol in one call; what was said about those that went wrong. SlurmError where one of them is
+        not a line: what came after its end would be a command too."""
+        for command in commands:
+            if not is_line(command):
+                raise SlurmError(f"this is no command: {command!r}")
         return (await self._run(("scontrol",), "".join(f"{command}\n" for command in (*commands, "quit"))))[2]
 
     async def _wait_for_turn(self) -> None:
@@ -86,10 +92,12 @@ class Slurm:
         self._counted_s = now_s
         return self._allowed
 
-    async def _run(self, words: Sequence[str], stdin: str | None) -> tuple[int, str, str]:
+    async def _run(
+        self, words: Sequence[str], stdin: str | None, env: Mapping[str, str] | None = None
+    ) -> tuple[int, str, str]:
         async with self._room:
             self.calls[words[0]] += 1
-            process = await self._start(words, stdin is not None)
+            process = await self._start(words, stdin is not None, env or {})
             given = None if stdin is None else stdin.encode()
             try:
                 out, err = await asyncio.wait_for(process.communicate(given), self.settings.call_timeout_s)
@@ -104,19 +112,24 @@ class Slurm:
             raise SlurmAway(said)
         return process.returncode or 0, out.decode("utf-8", "replace"), said
 
-    async def _start(self, words: Sequence[str], is_fed: bool) -> asyncio.subprocess.Process:
+    async def _start(self, words: Sequence[str], is_fed: bool, env: Mapping[str, str]) -> asyncio.subprocess.Process:
         try:
             return await asyncio.create_subprocess_exec(
                 *words,
                 stdin=asyncio.subprocess.PIPE if is_fed else asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                env=self._env,
+                env={**self._env, **env},
                 cwd="/",
                 start_new_session=True,
             )
         except OSError as error:
             raise SlurmError(f"{words[0]} can't be run: {error.strerror}") from None
+
+
+def is_line(command: str) -> bool:
+    """Whether scontrol would read it as one command: nothing that ends a line, or could."""
+    return command.isprintable()
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -27,11 +27,12 @@ from fairlead.backends.orders import Refused, unix_user
 from fairlead.backends.slurm import judge, plan, runfiles
 from fairlead.backends.slurm.chores import Chores
 from fairlead.backends.slurm.commands import Slurm, SlurmAway, SlurmError
-from fairlead.backends.slurm.deploy import deploy, make_log, open_up
+from fairlead.backends.slurm.deploy import deploy, instance_name, make_log, open_up
 from fairlead.backends.slurm.guests import Guests
 from fairlead.backends.slurm.inventory import Site, survey
-from fairlead.backends.slurm.pilots import Pilots
-from fairlead.backends.slurm.rows import Row, all_jobs, node_states
+from fairlead.backends.slurm.matching import Matching
+from fairlead.backends.slurm.pilots import Pilots, check_that_it_can_follow
+from fairlead.backends.slurm.rows import Row, all_jobs, excluded_nodes, node_states
 from fairlead.backends.slurm.runs import Run
 from fairlead.backends.slurm.settings import PILOT, SlurmSettings, capabilities
 from fairlead.model.cluster import ClusterSpec
@@ -58,12 +59,12 @@ class SlurmExecutor:
         self.runs: dict[_Key, Run] = {}
         self.rows: Mapping[str, Row] = {}
         self.rows_s = -1.0  #: when they were asked for, by the clock that never falls back
-        self.instance = _instance(lock.path)
+        self.instance = instance_name(lock.path)
         self.is_away = False
         self._lock = lock
         self._runs_dir = os.path.join(lock.path, "runs")
         self._library = deploy(lock.path)
-        self._reports: asyncio.Queue[Report | None] = asyncio.Queue()
+        self._reports: asyncio.Queue[Report | BaseException | None] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
         self._desk = ThreadPoolExecutor(1, "fairlead-slurm")
         self._tasks: set[asyncio.Task[None]] = set()
@@ -72,7 +73,9 @@ class SlurmExecutor:
         self._polled = asyncio.Condition()
         self._down: dict[str, str] = {}
         self._submitting: set[_Key] = set()
+        self._unasked: dict[tuple[str, int, str], None] = {}  #: what could not be written, to be tried again
         self.chores = Chores(slurm, self._have_it_done)
+        self.matching = Matching(self.instance, self.chores)
         self.guests = Guests(lock.path, site, self.chores, self._emit)
         self.pilots = Pilots(lock.path, site, settings, slurm, self._library, self.instance)
 
@@ -98,7 +101,8 @@ class SlurmExecutor:
             if settings.mode == PILOT:  # where all nodes are ours, Slurm could not run anything else there
                 site = replace(site, adopts=False)
             executor = cls(settings, slurm, site, lock)
-            await executor._adopt()
+            await executor._take_up()
+            executor._follow()
         except SlurmError as error:
             lock.release()
             raise InputError(f"Slurm can't be asked: {error}", accepts="a Slurm that answers") from None
@@ -123,8 +127,10 @@ class SlurmExecutor:
         return await self._at_desk(list_them)
 
     async def reports(self) -> AsyncIterator[Report]:
-        """For one listener."""
+        """For one listener. Raises what ended one of the loops that all of them come from: nothing would be told any more."""
         while (report := await self._reports.get()) is not None:
+            if isinstance(report, BaseException):
+                raise report
             yield report
 
     # -- what it is told -----------------------------------------------------------------------------------------------
@@ -144,25 +150,35 @@ class SlurmExecutor:
             doc = plan.plan(order, self.site, self.settings)
             before = self.runs.get((order.job, order.run - 1)) if self.settings.mode == PILOT else None
             if before is not None and not before.is_over:
-                _check_that_it_can_follow(order, before, doc)
+                check_that_it_can_follow(order, before, doc)
             if not order.foreign:
                 doc["log"] = self._log(order)
                 make_log(doc["log"], owner)
-            run = Run.create(self._runs_dir, doc, None if self.settings.mode == PILOT else owner)
-            if not order.foreign and self.settings.mode != PILOT:
-                words = plan.submission(order, doc, self.site, self.settings, self.instance)
-                run.note(words=words, script=plan.script(run.path, self._library, order, self.settings))
+            notes = self._first_notes(order, doc, before)
+            run = Run.create(self._runs_dir, doc, None if self.settings.mode == PILOT else owner, notes)
         except (Refused, OSError) as error:
             ours = isinstance(error, OSError)
             why = f"its order can't be written down: {error}" if ours else str(error)
             self._emit(Report(ReportKind.FAILED_TO_START, time.time(), order.job, order.run, message=why, retry=ours))
             return None
         self.runs[run.key] = run
+        if order.foreign or self.settings.mode == PILOT:
+            run.known_s = time.monotonic()
         if order.foreign:
-            self.guests.order(run)
+            self.guests.order(run, self.rows.get(run.slurm_id))
         elif self.settings.mode == PILOT:
-            self.pilots.order(run, before)
+            self._judge(run)  # which delivers it
         return run
+
+    def _first_notes(self, order: Order, doc: runfiles.Doc, before: Run | None) -> runfiles.Doc:
+        """All that must be known to go on with it, written down with it: there is no moment at which half of it is there."""
+        if order.foreign:
+            return self.guests.notes(order.foreign, self.rows)
+        if self.settings.mode == PILOT:
+            return self.pilots.notes([place.node for place in order.places], before)
+        path = os.path.join(self._runs_dir, dir_name(order.job, order.run))
+        words = plan.submission(order, doc, self.site, self.settings, self.instance)
+        return {"words": words, "script": plan.script(path, self._library, order, self.settings)}
 
     def _log(self, order: Order) -> str:
         name = order.log or dir_name(order.job, order.run).rpartition("@")[0] + ".log"
@@ -175,6 +191,13 @@ class SlurmExecutor:
         await self._at_desk(lambda: self._ask(job, run, runfiles.STOP))
 
     def _ask(self, job: str, number: int, word: str) -> None:
+        try:
+            self._ask_now(job, number, word)
+        except OSError as error:
+            log.warning("run %d of %s can't be asked to leave yet: %s", number, job, error)
+            self._unasked[job, number, word] = None
+
+    def _ask_now(self, job: str, number: int, word: str) -> None:
         run = self.runs.get((job, number))
         if run is None or run.is_over:
             return
@@ -219,7 +242,7 @@ class SlurmExecutor:
         try:
             while not run.slurm_id and not run.is_over:
                 if run.asked:
-                    await self._at_desk(lambda: self._conclude(run, run.called_off()))
+                    await self._written(lambda: self._conclude(run, run.called_off()))
                     return
                 try:
                     said = await self.slurm.call(*run.notes["words"], stdin=run.notes["script"], patient=True)
@@ -232,10 +255,10 @@ class SlurmExecutor:
                     report = run.report(
                         ReportKind.FAILED_TO_START, time_s=time.time(), message=str(error), retry=_may_work_later(error)
                     )
-                    await self._at_desk(lambda report=report: self._conclude(run, report))  # type: ignore[misc]
+                    await self._written(lambda report=report: self._conclude(run, report))  # type: ignore[misc]
                 else:
                     number = said.strip().split(";")[0]
-                    await self._at_desk(lambda number=number: self._submitted(run, number))  # type: ignore[misc]
+                    await self._written(lambda number=number: self._submitted(run, number))  # type: ignore[misc]
         finally:
             self._submitting.discard(run.key)
 
@@ -247,13 +270,22 @@ class SlurmExecutor:
         else:
             self.chores.release(number)
 
+    async def _written(self, work: Callable[[], None]) -> None:
+        """Tried until the disk takes it: Slurm has done its part, and must not be told again."""
+        while True:
+            try:
+                return await self._at_desk(work)
+            except OSError as error:
+                log.warning("what became of a submission could not be written down: %s", error)
+                await asyncio.sleep(self.settings.poll_s)
+
     async def _next_poll(self) -> None:
         async with self._polled:
             await self._polled.wait()
 
     # -- following -----------------------------------------------------------------------------------------------------
 
-    async def _adopt(self) -> None:
+    async def _take_up(self) -> None:
         """Whatever is in the state directory, then whatever Slurm has to say about it."""
 
         def load() -> None:
@@ -263,14 +295,25 @@ class SlurmExecutor:
                 if run is None:
                     Run.clear_away(path)
                     continue
-                run.read()
-                told = judge.by_agents(run)
-                run.told = str(told.kind) if told else ""
                 self.runs[run.key] = run
+                self._recall(run)
             self.guests.load(self.runs.values())
 
         await self._at_desk(load)
         await self._poll()
+
+    def _recall(self, run: Run) -> None:
+        """What was told of it before."""
+        try:
+            run.read()
+            told = judge.by_agents(run)
+            run.told = str(told.kind) if told else ""
+            if run.foreign and "started_s" in run.notes:
+                run.told = str(ReportKind.STARTED)
+        except Exception:
+            log.exception("run %d of %s can't be read", run.run, run.job)
+
+    def _follow(self) -> None:
         for run in self.runs.values():
             if not (run.is_over or run.foreign or run.slurm_id or "words" not in run.notes):
                 self._go(self._submit(run))
@@ -296,18 +339,26 @@ class SlurmExecutor:
         submitting = set(self._submitting)
         rows = await all_jobs(self.slurm)
         down = await node_states(self.slurm, self.site.runs_in)
+        excluded = await excluded_nodes(self.slurm) if self.guests.has_news(rows) else {}
         self.is_away = False
         closed = dict(down)
         if self.settings.mode == PILOT:
             closed = self.pilots.learn(rows) | {node: why for node, why in down.items() if why}
             closed |= {node: "" for node in self.site.nodes if node not in closed}
-        await self._at_desk(lambda: self._learn(began_s, rows, closed, submitting))
+        await self._at_desk(lambda: self._learn(began_s, rows, closed, submitting, excluded))
         if self.settings.mode == PILOT:
             await self.pilots.keep(rows, {name for name, why in down.items() if why})
         async with self._polled:
             self._polled.notify_all()
 
-    def _learn(self, began_s: float, rows: Mapping[str, Row], down: Mapping[str, str], submitting: set[_Key]) -> None:
+    def _learn(
+        self,
+        began_s: float,
+        rows: Mapping[str, Row],
+        down: Mapping[str, str],
+        submitting: set[_Key],
+        excluded: Mapping[str, str],
+    ) -> None:
         self.rows, self.rows_s = rows, began_s
         for node, why in down.items():
             if node in self.site.nodes and why != self._down.get(node, ""):
@@ -315,25 +366,10 @@ class SlurmExecutor:
                     kind = ReportKind.NODE_DOWN if why else ReportKind.NODE_UP
                     self._emit(Report(kind, time.time(), node=node, message=why))
                 self._down[node] = why
-        self._match(rows, submitting)
+        self.matching.look(rows, self.runs.values(), submitting | self._submitting, self._submitted)
         for run in list(self.runs.values()):
             self._judge(run)
-        self.guests.look(rows, began_s, self.runs.values())
-
-    def _match(self, rows: Mapping[str, Row], submitting: set[_Key]) -> None:
-        """Slurm jobs that name a run of ours: a run that does not know its number learns it, a second one of a run goes."""
-        prefix = f"fairlead:{self.instance}:"
-        by_name = {os.path.basename(run.path): run for run in self.runs.values()}
-        for row in sorted(rows.values(), key=lambda row: row.count("number")):
-            if not row["comment"].startswith(prefix) or row.is_terminal:
-                continue
-            run = by_name.get(row["comment"][len(prefix) :])
-            if run is None or run.key in submitting or run.key in self._submitting:
-                continue
-            if not run.slurm_id and not run.is_over:
-                self._submitted(run, row.id)
-            elif run.slurm_id != row.id:
-                self.chores.cancel(row.id)
+        self.guests.look(rows, excluded, {run.slurm_id for run in self.runs.values() if not run.foreign})
 
     async def _scan_for_ever(self) -> None:
         while True:
@@ -344,6 +380,9 @@ class SlurmExecutor:
                 log.warning("what became of runs could not be written down: %s", error)
 
     def _scan(self) -> None:
+        unasked, self._unasked = self._unasked, {}
+        for ask in unasked:
+            self._ask(*ask)
         for run in list(self.runs.values()):
             if not run.is_over and not run.foreign:
                 self._judge(run)
@@ -362,8 +401,19 @@ class SlurmExecutor:
     # -- judging -------------------------------------------------------------------------------------------------------
 
     def _judge(self, run: Run) -> None:
+        """One run's trouble is no other's: what its files hold is its user's, and the disk may be full."""
         if run.is_over:
             return
+        try:
+            self._judge_by_all(run)
+            run.trouble = ""
+        except Exception as error:
+            if run.trouble != str(error):  # else it was said already, and will be tried again
+                run.trouble = str(error)
+                known = isinstance(error, OSError)
+                log.error("run %d of %s can't be judged: %s", run.run, run.job, error, exc_info=not known)
+
+    def _judge_by_all(self, run: Run) -> None:
         row = self.rows.get(run.slurm_id)
         if row is not None and not run.foreign and row["comment"] != self._name_of(run):
             row = None  # a controller that was killed may give a number twice
@@ -371,11 +421,13 @@ class SlurmExecutor:
         if run.foreign:
             report = self.guests.judge(run, row, self._down) if is_fresh else None
         else:
+            if self.settings.mode == PILOT and not run.is_delivered:
+                self.pilots.deliver(run, self.runs.get((run.job, run.run - 1)))
             run.read()
             report = judge.by_agents(run)
             if (report is None or not judge.is_end(report)) and is_fresh and self.settings.mode == PILOT:
                 before = self.runs.get((run.job, run.notes.get("continues", 0)))
-                report = self.pilots.judge(run, before, self.rows) or report
+                report = self.pilots.judge(run, before, self.rows, self.rows_s) or report
             elif (report is None or not judge.is_end(report)) and is_fresh:
                 down = "; ".join(why for node in run.nodes if (why := self._down.get(node)))
                 report = judge.by_slurm(run, row, self.rows_s, down, self.settings.lease_s, self.chores) or report
@@ -384,21 +436,22 @@ class SlurmExecutor:
         if judge.is_end(report):
             self._conclude(run, report)
         elif run.told != str(report.kind):
-            run.told = str(report.kind)
-            self._tell(run, report)
             if report.kind == ReportKind.RESUMED:
                 before = self.runs.get((run.job, run.run - 1))
                 if before is not None and not before.is_over:
                     before.keep(before.report(ReportKind.SUSPENDED, method=Suspension.STOP, message="it went on"))
+            run.told = str(report.kind)
+            self._tell(run, report)
 
     def _name_of(self, run: Run) -> str:
         return plan.identity(self.instance, run.job, run.run)
 
     def _conclude(self, run: Run, report: Report) -> None:
+        """Written down first: where that fails it is as if nobody had noticed yet, and nothing was told."""
         started = run.unseen_start()
+        run.keep(report)
         if started is not None:
             self._tell(run, started)
-        run.keep(report)
         if run.foreign:
             self.guests.concluded(run, report)
         elif self.settings.mode == PILOT:
@@ -430,29 +483,7 @@ class SlurmExecutor:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             log.error("something that should go on has ended", exc_info=error)
-
-
-def _check_that_it_can_follow(order: Order, before: Run, doc: runfiles.Doc) -> None:
-    """A run whose processes are still there: only they can go on, where they are."""
-    where, there = ([(part["node"], part["gpus"]) for part in one["parts"]] for one in (doc, before.order))
-    if not order.resumes or before.phase != runfiles.SUSPENDED:
-        raise Refused(f"run {before.run} of it has not left yet; it must before run {order.run} begins")
-    if where != there:
-        raise Refused(f"it was stopped on {there} and can't go on on {where}; it can be stopped and started again")
-
-
-def _instance(path: str) -> str:
-    """What tells this scheduler's jobs from another's in the same Slurm."""
-    file = os.path.join(path, "instance")
-    with contextlib.suppress(FileNotFoundError), open(file, encoding="ascii") as found:
-        return found.read().strip()
-    name = os.urandom(4).hex()
-    with open(f"{file}.new", "w", encoding="ascii") as new:
-        new.write(name)
-        new.flush()
-        os.fsync(new.fileno())
-    os.rename(f"{file}.new", file)
-    return name
+            self._reports.put_nowait(error)
 
 
 def _may_work_later(error: SlurmError) -> bool:

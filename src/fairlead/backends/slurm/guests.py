@@ -12,13 +12,14 @@ on them. So it can't run anywhere else while an unreachable node may still run i
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
-from fairlead.backends.slurm import runfiles
-from fairlead.backends.slurm.arrivals import arrival, foreign_name
+from fairlead.backends.slurm import parse, runfiles
+from fairlead.backends.slurm.arrivals import arrival, foreign_name, refusal
 from fairlead.backends.slurm.chores import Chores
 from fairlead.backends.slurm.inventory import Site
 from fairlead.backends.slurm.rows import ACTIVE, NODE_LOST, Row
@@ -26,7 +27,8 @@ from fairlead.backends.slurm.runs import Run
 from fairlead.model.errors import InputError
 from fairlead.runtime.protocols import Report, ReportKind, Suspension
 
-WAITING, ORDERED, DECLINED = "waiting", "ordered", "declined"
+log = logging.getLogger(__name__)
+WAITING, ORDERED, DECLINED, CANCELLED = "waiting", "ordered", "declined", "cancelled"
 _TABLE = "arrivals.json"
 _TRIES = 4
 #: what an administrator says in a down node's reason: nothing runs there any more, it was reset or switched off
@@ -35,6 +37,10 @@ FENCED = "fenced"
 BACK_S = 5.0
 #: after so long Slurm is asked again to cancel a job that it should have cancelled
 AGAIN_S = 5.0
+#: what a released job waits for while Slurm gets to it; anything else, for so long, and its GPUs are better given to others
+_SOON = ("", "Priority", "Resources", "BeginTime")
+ODD_S = 60.0
+_BY_OWNER = "JobHeldUser"
 
 
 class Guests:
@@ -42,6 +48,7 @@ class Guests:
         self._path, self._site, self._chores, self._emit = path, site, chores, emit
         self._table: dict[str, dict[str, str]] = {}  #: by the name we gave it: its number in Slurm, and how it stands
         self._by_id: dict[str, str] = {}
+        self._is_saved = True
         self._announced: set[str] = set()
         self._back_s: dict[tuple[str, int], float] = {}
 
@@ -58,38 +65,59 @@ class Guests:
         self._by_id = {entry["id"]: name for name, entry in self._table.items()}
 
     def _save(self) -> None:
-        folder = runfiles.open_dir(self._path)
+        """Where the disk is full the next look tries again: all of it can be found out anew, from the runs and from Slurm."""
+        self._is_saved = False
         try:
-            runfiles.put(folder, _TABLE, self._table)
-        finally:
-            os.close(folder)
+            folder = runfiles.open_dir(self._path)
+            try:
+                runfiles.put(folder, _TABLE, self._table)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            log.warning("what is known of Slurm's own jobs could not be written down: %s", error)
+        else:
+            self._is_saved = True
 
     def _put(self, foreign: str, number: str, state: str) -> None:
-        self._table[foreign] = {"id": number, "state": state}
+        held = {"held": "here"} if "held" in self._table.get(foreign, {}) else {}
+        self._table[foreign] = {"id": number, "state": state} | held
         self._by_id[number] = foreign
 
     # -- those that wait -----------------------------------------------------------------------------------------------
 
-    def look(self, rows: Mapping[str, Row], began_s: float, runs: Iterable[Run]) -> None:
-        """Who has come, who has gone."""
+    def has_news(self, rows: Mapping[str, Row]) -> bool:
+        return self._site.adopts and any(self._is_new(row) for row in rows.values())
+
+    def look(self, rows: Mapping[str, Row], excluded: Mapping[str, str], own: Container[str]) -> None:
+        """Who has come, who has gone. `excluded`: by job the nodes it must not have; `own`: the numbers of fairlead's own jobs."""
         if not self._site.adopts:
             return
         news = [row for row in rows.values() if self._is_new(row)]
-        gone = [name for name, entry in self._table.items() if self._has_gone(entry, rows)]
+        gone = [name for name, entry in self._table.items() if self._has_gone(name, entry, rows)]
+        refused = {}
         for row in news:
-            self._put(foreign_name(self._site, row), row.id, WAITING)
+            name = foreign_name(self._site, row)
+            self._put(name, row.id, WAITING)
+            refused[name] = refusal(row, excluded.get(row.id, ""))
         for name in gone:
             del self._by_id[self._table.pop(name)["id"]]
-        if news or gone:
+        if news or gone or not self._is_saved:
             self._save()
         for name in gone:
             self._announced.discard(name)
             self._emit(Report(ReportKind.WITHDRAWN, time.time(), foreign=name, message="it was cancelled in Slurm"))
+        for name, why in refused.items():
+            if why:
+                self.decline(name, why, False)
         for name, entry in list(self._table.items()):
             there = rows.get(entry["id"])
-            if name not in self._announced and entry["state"] != DECLINED and there is not None:
+            if there is None:
+                continue
+            if entry["state"] == CANCELLED:
+                self._chores.cancel(entry["id"])
+            elif entry["state"] != DECLINED and name not in self._announced:
                 self._announce(name, there)
-        self._send_back(rows)
+        self._send_back(rows, own)
 
     def _is_new(self, row: Row) -> bool:
         """Waiting for nothing but us: not held by its owner, not for another job, not for a time to come."""
@@ -100,15 +128,16 @@ class Guests:
             and not row.is_held
             and not row["dependency"]
             and (row.time_s("eligible") or 0.0) <= time.time() + 1
-            and not row["comment"].startswith("fairlead:")
         )
 
-    @staticmethod
-    def _has_gone(entry: Mapping[str, str], rows: Mapping[str, Row]) -> bool:
+    def _has_gone(self, name: str, entry: Mapping[str, str], rows: Mapping[str, Row]) -> bool:
         if entry["state"] == ORDERED:
             return False
         row = rows.get(entry["id"])
-        return row is None or row.is_terminal
+        if row is None or row.is_terminal:
+            return True
+        # its number may be another job's by now, which nobody has cancelled; one that we have requeued was submitted anew by that
+        return entry["state"] == CANCELLED and "held" not in entry and foreign_name(self._site, row) != name
 
     def _announce(self, foreign: str, row: Row) -> None:
         self._announced.add(foreign)
@@ -119,14 +148,17 @@ class Guests:
             return
         self._emit(Report(ReportKind.APPEARED, time.time(), foreign=foreign, arrival=found))
 
-    def _send_back(self, rows: Mapping[str, Row]) -> None:
-        """Whoever submitted past us, into the partition where jobs run, comes to wait like everybody."""
+    def _send_back(self, rows: Mapping[str, Row], own: Container[str]) -> None:
+        """Whoever submitted past us, into the partition where jobs run, or moved a job there, comes to wait like everybody. We go
+        by what we have ordered: a comment is its owner's to write."""
+        ordered = {entry["id"] for entry in self._table.values() if entry["state"] == ORDERED}
         for row in rows.values():
             if (
                 row.state == "PENDING"
-                and row["partition"] == self._site.runs_in
-                and row.id not in self._by_id
-                and not row["comment"].startswith("fairlead:")
+                and self._site.runs_in in row["partition"].split(",")
+                and not row.is_held
+                and row.id not in ordered
+                and row.id.partition("+")[0] not in own
             ):
                 self._chores.line(f"update JobId={row.id} Partition={self._site.partition}")
 
@@ -134,7 +166,9 @@ class Guests:
         entry = self._table.get(foreign, {"id": _number(foreign), "state": WAITING})
         if entry["state"] == ORDERED:
             return
-        if cancel:
+        if cancel:  # written down: Slurm is asked until it has done it
+            self._put(foreign, entry["id"], CANCELLED)
+            self._save()
             self._chores.cancel(entry["id"])
             return
         self._put(foreign, entry["id"], DECLINED)
@@ -144,14 +178,24 @@ class Guests:
 
     # -- those that run ------------------------------------------------------------------------------------------------
 
-    def order(self, run: Run) -> None:
-        entry = self._table.get(run.foreign)
-        number = entry["id"] if entry else _number(run.foreign)
-        self._put(run.foreign, number, ORDERED)
+    def notes(self, foreign: str, rows: Mapping[str, Row]) -> runfiles.Doc:
+        """What is written down with a run of it. How often Slurm has started it tells a later start from this one."""
+        entry = self._table.get(foreign)
+        number = entry["id"] if entry else _number(foreign)
+        row = rows.get(number)
+        doc: runfiles.Doc = {"slurm_id": number, "held_here": bool(entry and entry.get("held"))}
+        return doc | ({} if row is None else {"restarts": row.count("restarts")})
+
+    def order(self, run: Run, row: Row | None) -> None:
+        self._put(run.foreign, run.slurm_id, ORDERED)
         self._save()
-        run.note(slurm_id=number)
-        run.known_s = time.monotonic()
-        self._release(run)
+        if row is None or not self._is_its_owners_hold(run, row):
+            self._release(run)
+
+    @staticmethod
+    def _is_its_owners_hold(run: Run, row: Row) -> bool:
+        """Rather than ours: Slurm gives the same reason for one that we have requeued held."""
+        return row.is_held and row["reason"] == _BY_OWNER and (run.was_free or not run.notes.get("held_here"))
 
     def _release(self, run: Run) -> None:
         nodes = run.nodes
@@ -203,13 +247,43 @@ class Guests:
             return self._after_failure(run, down)
         if "restarts" not in run.notes:
             run.note(restarts=row.count("restarts"))
-        if row["partition"] != self._site.runs_in or row.is_held:
+        return self._not_begun(run, row, down)
+
+    def _not_begun(self, run: Run, row: Row, down: Mapping[str, str]) -> Report | None:
+        """It was ordered, and Slurm has not started it yet."""
+        if self._is_its_owners_hold(run, row):
+            run.is_held_by_owner = True
+            return self._later(run, "its owner holds it in Slurm")
+        if run.given_up and row.is_held:
+            return self._later(run, run.given_up)
+        if row.is_held or row["partition"] != self._site.runs_in:
             run.tries += 1
             if run.tries > _TRIES:
-                why = f"Slurm did not release it: {row['reason']}"
-                return run.report(ReportKind.FAILED_TO_START, time_s=time.time(), message=why, retry=True)
+                return self._later(run, f"Slurm did not release it: {row['reason']}")
             self._release(run)
+            return None
+        run.was_free = True
+        run.given_up = run.given_up or self._why_not(run, row, down)
+        if run.given_up:
+            self._chores.line(f"hold {run.slurm_id}")
         return None
+
+    @staticmethod
+    def _later(run: Run, why: str) -> Report:
+        return run.report(ReportKind.FAILED_TO_START, time_s=time.time(), message=why, retry=True)
+
+    @staticmethod
+    def _why_not(run: Run, row: Row, down: Mapping[str, str]) -> str:
+        """Why Slurm won't start it where it is to, "" where it may yet."""
+        closed = "; ".join(f"{node} is {why}" for node in run.nodes if (why := down.get(node)))
+        if closed:
+            return f"its node takes no jobs: {closed}"
+        if row["reason"] in _SOON:
+            run.odd_s = None
+            return ""
+        now_s = time.monotonic()
+        run.odd_s = run.odd_s or now_s
+        return f"Slurm does not start it: {row['reason']}" if now_s - run.odd_s > ODD_S else ""
 
     def _after_failure(self, run: Run, down: Mapping[str, str]) -> Report | None:
         """Slurm has it in its queue again, and nobody here asked for that: a node failed, or somebody has requeued it."""
@@ -230,6 +304,14 @@ class Guests:
         )
 
     def _runs(self, run: Run, row: Row) -> Report | None:
+        run.given_up = ""
+        if row.state == "RUNNING" and row["nodes"] and set(parse.hosts(row["nodes"])) != set(run.nodes):
+            # somebody has changed it between its release and its start: those GPUs are others' by our books
+            if run.order["methods"]:
+                self._requeue(run)
+            else:
+                self._chores.cancel(run.slurm_id)
+            return None
         since_s = time.monotonic() - run.asked_s
         if run.asked == runfiles.STOP and since_s > AGAIN_S:
             self._chores.cancel(run.slurm_id)
@@ -243,7 +325,9 @@ class Guests:
                 self._requeue(run)
         if row.state != "RUNNING":
             return None
-        return run.report(ReportKind.STARTED, time_s=row.time_s("start"))
+        if "started_s" not in run.notes:  # one that is opened later must know: what has run may run still
+            run.note(started_s=row.time_s("start") or time.time())
+        return run.report(ReportKind.STARTED, time_s=run.notes["started_s"])
 
     def _has_ended(self, run: Run, row: Row) -> Report | None:
         at_s = row.time_s("end") or time.time()
@@ -273,6 +357,9 @@ class Guests:
             comes_back = False
         if comes_back:
             self._put(run.foreign, run.slurm_id, WAITING)
+            self._table[run.foreign]["held"] = "here"
+            if run.is_held_by_owner:
+                del self._table[run.foreign]["held"]
         elif run.foreign in self._table:
             # its number stays known as long as Slurm may show it; the next look drops it quietly
             del self._by_id[self._table.pop(run.foreign)["id"]]

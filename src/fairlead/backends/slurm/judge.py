@@ -17,6 +17,8 @@ from fairlead.runtime.protocols import Report, ReportKind, Suspension
 
 #: how long the agents' files may take to be seen here after Slurm says that the job is over
 SETTLE_S = 3.0
+#: how often files are looked at past all caches before a verdict that they could change
+HARD_LOOK_S = 1.0
 #: what killing takes once a lease has ended, and what two clocks may differ in that time
 MARGIN_S = 5.0
 #: how much longer than its grace period a run may take to leave before Slurm is asked to cancel it
@@ -35,9 +37,18 @@ def by_agents(run: Run) -> Report | None:
             return run.report(ReportKind.LOST, message=run.notes.get("fenced") or fenced.get("message", ""))
         if run.was_ended_from_outside and not run.asked:
             return None  # Slurm knows by whom
-    if not phase and any(part.get("phase") == FAILED for part in run.parts.values()) and not run.asked:
-        run.ask(runfiles.STOP)  # one node can't start it: the others are not to wait for that
+    if run.unfinished() and any(part.get("phase") == FAILED for part in run.parts.values()):
+        _end_the_others(run)
     return run.own_report()
+
+
+def _end_the_others(run: Run) -> None:
+    """One node can't start it, or was told not to: the others are not to wait for that."""
+    if not run.asked:
+        run.ask(runfiles.STOP)
+    elif run.asked == runfiles.SUSPEND and not run.is_hurried:
+        run.write_ask(runfiles.STOP)  # it is suspended by that: a part that was stopped could never go on by itself
+        run.is_hurried = True
 
 
 def is_end(report: Report) -> bool:
@@ -57,6 +68,12 @@ def by_slurm(run: Run, row: Row | None, rows_s: float, down: str, lease_s: float
         run.gone_s = now_s
     if now_s - run.gone_s < SETTLE_S:
         return None
+    if now_s - run.looked_s > HARD_LOOK_S:
+        run.looked_s = now_s
+        run.look_hard()
+        told = by_agents(run)
+        if told is not None and is_end(told):
+            return told
     if run.unfinished() and run.has_begun():
         fence(run, now_s, _why_lost(row))
         assert run.fenced_s is not None
@@ -97,8 +114,13 @@ def _keep_going(run: Run, row: Row, now_s: float, rows_s: float, down: str, chor
             chores.call_off(run.slurm_id)
         elif row.is_held:
             chores.release(run.slurm_id)
-    elif run.asked and now_s - run.asked_s > float(run.order["grace_s"]) + DEAF_S:
+    elif _may_be_cancelled(run) and now_s - run.asked_s > float(run.order["grace_s"]) + DEAF_S:
         chores.cancel(run.slurm_id)
+
+
+def _may_be_cancelled(run: Run) -> bool:
+    """It was asked to leave, and may be made to: one that allows only its own checkpoint has the time that takes."""
+    return bool(run.asked) and (run.asked != runfiles.SUSPEND or Suspension.REQUEUE in run.order["methods"])
 
 
 def _verdict(run: Run, row: Row | None, down: str) -> Report:
@@ -120,6 +142,8 @@ def _verdict(run: Run, row: Row | None, down: str) -> Report:
     if row.state == "PREEMPTED":
         return run.report(ReportKind.SUSPENDED, time_s=at_s, method=Suspension.REQUEUE, message="preempted in Slurm")
     code, signum = row.ending
+    if _has_ended_well(run, row):
+        return run.report(ReportKind.ENDED, time_s=at_s, exit_code=0)
     if not has_begun and row.state not in ("CANCELLED", "TIMEOUT", "DEADLINE"):
         why = f"Slurm could not start it on {', '.join(run.nodes)}: {row['reason'] or row.state}"
         if code in (126, 127):
@@ -130,6 +154,17 @@ def _verdict(run: Run, row: Row | None, down: str) -> Report:
         # a controller that was killed may have forgotten that it started this, and ends what it does not know
         return run.report(ReportKind.LOST, time_s=at_s, message=f"Slurm ended it unasked ({row.state.lower()})")
     return run.report(ReportKind.ENDED, time_s=at_s, **_ending(run, row, code, signum))
+
+
+def _has_ended_well(run: Run, row: Row) -> bool:
+    """By Slurm's word: of a run on one node its agent is the Slurm job, and ends with 0 only where the job did, whatever we can see
+    of its files. (Of several none fails in Slurm's eyes.)"""
+    return (
+        row.state == "COMPLETED"
+        and row.ending == (0, None)
+        and len(run.nodes) == 1
+        and not run.parts.get(0, {}).get("why")
+    )
 
 
 def _ending(run: Run, row: Row, code: int | None, signum: int | None) -> dict[str, object]:

@@ -18,7 +18,7 @@ from fairlead.backends.orders import (
     unix_user,
 )
 from fairlead.backends.slurm.inventory import Machine, Site
-from fairlead.backends.slurm.settings import PILOT, SlurmSettings
+from fairlead.backends.slurm.settings import PILOT, SlurmSettings, capabilities
 from fairlead.model.suggest import unknown
 from fairlead.runtime.protocols import Order, Place, Suspension
 
@@ -74,11 +74,9 @@ def plan(order: Order, site: Site, settings: SlurmSettings) -> Doc:
 def methods(order: Order, settings: SlurmSettings) -> list[str]:
     """The ways to suspend it, in the order's own order of preference. A Slurm job that is stopped keeps its GPUs, and no other
     job gets them: stopping is for runs that share a pilot's allocation."""
-    ways = [Suspension.CHECKPOINT] if order.checkpoint_signal else []
-    if settings.mode == PILOT:
-        ways.append(Suspension.STOP)
-    ways.append(Suspension.REQUEUE)
-    return [str(way) for way in order.suspend if way in ways]
+    ways = capabilities(settings.mode).ways
+    knows = [way for way in order.suspend if way != Suspension.CHECKPOINT or order.checkpoint_signal]
+    return [str(way) for way in knows if way in ways]
 
 
 def _parts(order: Order, site: Site, is_pilot: bool) -> list[Doc]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,7 +12,10 @@ from fairlead.backends.slurm import parse
 from fairlead.backends.slurm.commands import Slurm
 from fairlead.backends.slurm.inventory import closed
 
-_SEP, _END = "\x1f", "\x1e"
+log = logging.getLogger(__name__)
+#: a job's number, a task of an array, a component of a job of several
+_ID = re.compile(r"\d+(_\d+|\+\d+)?")
+_SEP = "\x1f"
 #: what squeue calls them, and what we do
 _FIELDS = {
     "JobArrayID": "id",
@@ -41,10 +46,11 @@ _FIELDS = {
     "TimeLimit": "limit",
     "Nice": "nice",
     "Dependency": "dependency",
+    "Feature": "features",
+    "ReqNodes": "wanted",
     "Name": "name",
     "Comment": "comment",
 }
-_FORMAT = ",".join(f"{name}:{_SEP}" for name in list(_FIELDS)[:-1]) + f",Comment:{_END}"
 _NOTHING = ("(null)", "N/A", "NONE", "None", "Unknown")
 
 TERMINAL = frozenset(
@@ -83,6 +89,11 @@ class Row:
         return self.fields["id"].removesuffix("+0")
 
     @property
+    def is_component(self) -> bool:
+        """One of several that a heterogeneous job has."""
+        return "+" in self.fields["id"]
+
+    @property
     def state(self) -> str:
         return self.fields["state"]
 
@@ -99,8 +110,9 @@ class Row:
         return float(value) if value.replace(".", "").isdigit() and float(value) > 0 else None
 
     def count(self, name: str) -> int:
-        value = self[name].partition("-")[0]
-        return int(value) if value.lstrip("-").isdigit() else 0
+        """The least where it is a range: 2 of "2-4"."""
+        found = re.match(r"-?\d+", self[name], re.ASCII)
+        return int(found[0]) if found else 0
 
     @property
     def ending(self) -> tuple[int | None, int | None]:
@@ -118,15 +130,38 @@ class Row:
 
 async def all_jobs(slurm: Slurm) -> dict[str, Row]:
     """By number, tasks of arrays by ARRAY_TASK. Those that have ended too, as long as Slurm remembers them."""
-    text = await slurm.call("squeue", "--noheader", "--all", "--array", "--states=all", f"--Format={_FORMAT}")
+    sep, end = _separators()
+    layout = ",".join(f"{name}:{sep}" for name in list(_FIELDS)[:-1]) + f",Comment:{end}"
+    # by way of the environment, which other users can't read as they can a command line
+    told = {"SQUEUE_FORMAT2": layout}
+    return parse_rows(await slurm.call("squeue", "--noheader", "--all", "--array", "--states=all", env=told), sep, end)
+
+
+def _separators() -> tuple[str, str]:
+    """Names and comments are users' own text, and squeue prints them as they are: only what nobody could have known tells where a
+    field ends."""
+    mark = os.urandom(12).hex()
+    return f"{_SEP}{mark}{_SEP}", f"{_SEP}{mark}."
+
+
+def parse_rows(text: str, sep: str, end: str) -> dict[str, Row]:
     rows: dict[str, Row] = {}
     names = list(_FIELDS.values())
-    for line in text.split(_END):
-        values = [value.strip() for value in line.strip("\n").split(_SEP)]
-        if len(values) == len(names):
-            row = Row(dict(zip(names, values, strict=True)))
-            rows[row.id] = row
+    for line in text.split(end)[:-1]:
+        values = [value.strip() for value in line.strip("\n").split(sep)]
+        if len(values) != len(names) or not _ID.fullmatch(values[0]):
+            log.error("squeue printed what is no job: %r", line[:200])
+            continue
+        row = Row(dict(zip(names, values, strict=True)))
+        rows[row.id] = row
     return rows
+
+
+async def excluded_nodes(slurm: Slurm) -> dict[str, str]:
+    """By job which nodes it must not have, where it says so: the one thing that `all_jobs` can't ask for."""
+    lines = (await slurm.call("squeue", "--noheader", "--all", "--array", "--format=%i %x")).splitlines()
+    pairs = (line.strip().partition(" ") for line in lines)
+    return {number: nodes.strip() for number, _, nodes in pairs if nodes.strip() not in ("", *_NOTHING)}
 
 
 async def node_states(slurm: Slurm, partition: str) -> dict[str, str]:

@@ -25,6 +25,8 @@ SUSPEND, STOP, FENCE, CONTINUE = "suspend", "stop", "fence", "continue"
 RUNNING, SUSPENDED, ENDED, FAILED = "running", "suspended", "ended", "failed"
 
 _LARGEST = 1 << 22
+#: of what users could have written themselves
+LARGEST_PART = 1 << 16
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 _OLD = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -50,25 +52,25 @@ def put(folder: int, name: str, doc: Doc, mode: int = 0o600) -> None:
     os.fsync(folder)
 
 
-def get(folder: int, name: str) -> Doc | None:
-    """None where there is none. What can't be read is {}: it may be anybody's file."""
+def get(folder: int, name: str, most: int = _LARGEST) -> Doc | None:
+    """None where there is none. What can't be read is {}: it may be anybody's file, and made to be trouble. `most`: bytes."""
     try:
-        text = get_text(folder, name)
+        text = get_text(folder, name, most)
     except FileNotFoundError:
         return None
     except OSError:
         return {}
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         doc = json.loads(text)
         if isinstance(doc, dict):
             return doc
     return {}
 
 
-def get_text(folder: int, name: str) -> str:
+def get_text(folder: int, name: str, most: int = _LARGEST) -> str:
     fd = os.open(name, _OLD, dir_fd=folder)
     try:
-        return os.read(fd, _LARGEST).decode("utf-8", "replace")
+        return os.read(fd, most).decode("utf-8", "replace")
     finally:
         os.close(fd)
 
@@ -101,3 +103,7 @@ def part(number: int) -> str:
 
 def claim(number: int) -> str:
     return f"claim-{number}"
+
+
+def beat(number: int) -> str:
+    return f"beat-{number}"

@@ -32,9 +32,20 @@ class Run:
     known_s: float = 0.0  #: since when its Slurm job is known, by the clock that never falls back
     begun_s: float = 0.0  #: since when an agent is known to have it, though Slurm said that it waits
     gone_s: float | None = None  #: since when Slurm has it no more, by the same clock
+    looked_s: float = 0.0  #: when its files were last looked at past all caches
     fenced_s: float | None = None
     asked_s: float = 0.0
     tries: int = 0
+    was_free: bool = False  #: a user's job: it was seen released
+    is_held_by_owner: bool = False
+    odd_s: float | None = None  #: since when Slurm has said that it waits for something that we know nothing of
+    given_up: str = ""  #: why it is taken back before it has begun
+    is_hurried: bool = False  #: asked to be suspended, its agents were told to end
+    #: by part what its agent wrote last to say that it is there, and since when that is so
+    beats: dict[int, tuple[str, float]] = field(default_factory=dict)
+    beats_s: float = 0.0  #: when that was looked at
+    is_delivered: bool = False  #: its pilots have it
+    trouble: str = ""  #: why it can't be judged at present, as it was logged
     _seen_ns: int = -1
 
     @property
@@ -64,8 +75,8 @@ class Run:
     # -- files ---------------------------------------------------------------------------------------------------------
 
     @classmethod
-    def create(cls, parent: str, order: Doc, owner: tuple[int, int] | None) -> Run:
-        """FileExistsError where this run has been ordered before."""
+    def create(cls, parent: str, order: Doc, owner: tuple[int, int] | None, notes: Doc) -> Run:
+        """With its first notes, all of it or nothing. FileExistsError where this run has been ordered before."""
         job, number = order["job"], order["run"]
         name = dir_name(job, number)
         temporary, final = os.path.join(parent, f".{name}.{os.getpid()}"), os.path.join(parent, name)
@@ -78,6 +89,7 @@ class Run:
             folder = runfiles.open_dir(temporary)
             try:
                 runfiles.put(folder, runfiles.ORDER, order, 0o400)
+                runfiles.put(folder, runfiles.NOTES, notes)
                 runfiles.mark(folder, runfiles.ASK)
                 os.chmod(runfiles.ASK, 0o644, dir_fd=folder)
             finally:
@@ -91,7 +103,7 @@ class Run:
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
-        return cls(job, number, final, order)
+        return cls(job, number, final, order, notes)
 
     @staticmethod
     def clear_away(path: str) -> None:
@@ -99,33 +111,36 @@ class Run:
 
     @classmethod
     def load(cls, path: str) -> Run | None:
-        """None where nobody has finished writing it."""
+        """None where nobody has finished writing it: nothing was done about it either, and the order will be given again."""
         folder = runfiles.open_dir(path)
         try:
             order = runfiles.get(folder, runfiles.ORDER) or {}
             notes = runfiles.get(folder, runfiles.NOTES) or {}
         finally:
             os.close(folder)
-        if "job" not in order or "parts" not in order:
+        if "job" not in order or "parts" not in order or not notes.keys() & {"slurm_id", "words", "result"}:
             return None
-        return cls(order["job"], order["run"], path, order, notes, is_silent=True)
+        # how long ago it was asked to leave nobody knows any more: it has its grace period from now on
+        return cls(order["job"], order["run"], path, order, notes, is_silent=True, asked_s=time.monotonic())
 
     def note(self, **what: Any) -> None:
-        """Written down before anything is done about it."""
-        self.notes |= what
+        """Written down before anything is done about it, and before it is believed: where the disk is full nothing has changed,
+        and whoever noticed will notice again."""
+        notes = self.notes | what
         folder = runfiles.open_dir(self.path)
         try:
-            runfiles.put(folder, runfiles.NOTES, self.notes)
+            runfiles.put(folder, runfiles.NOTES, notes)
         finally:
             os.close(folder)
+        self.notes = notes
 
     def ask(self, word: str) -> bool:
-        """Tell its agents; False where they were told the same or more already."""
+        """Tell its agents; False where they were told the same or more already. OSError where that is to be tried again."""
         if _STRENGTH.index(word) <= _STRENGTH.index(self.asked):
             return False
+        self.write_ask(word)
         self.note(asked=word)
         self.asked_s = time.monotonic()
-        self.write_ask(word)
         return True
 
     def write_ask(self, word: str) -> None:
@@ -135,6 +150,20 @@ class Run:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+    def look_hard(self) -> None:
+        """What its agents have written, past what a network filesystem has in its caches: which files a directory has, and has not, is
+        asked for anew once we have changed it ourselves."""
+        out, name = os.path.join(self.path, runfiles.OUT), f".look-{os.urandom(6).hex()}"
+        with contextlib.suppress(OSError):
+            folder = runfiles.open_dir(out)
+            try:
+                runfiles.mark(folder, name)
+                os.unlink(name, dir_fd=folder)
+            finally:
+                os.close(folder)
+        self._seen_ns = -1
+        self.read()
 
     def read(self) -> bool:
         """What its agents have written; whether there was news."""
@@ -149,7 +178,9 @@ class Run:
         news = False
         try:
             for number in range(len(self.order["parts"])):
-                doc = _sane(runfiles.get(folder, runfiles.part(number)))
+                doc = _sane(runfiles.get(folder, runfiles.part(number), runfiles.LARGEST_PART))
+                if doc and self._claims_to_be_stopped(doc):
+                    continue
                 if doc and doc != self.parts.get(number):
                     self.parts[number] = doc
                     news = True
@@ -158,12 +189,38 @@ class Run:
         self._seen_ns = changed_ns
         return news
 
-    def has_begun(self) -> bool:
-        """Whether an agent has it."""
+    def _claims_to_be_stopped(self, doc: Doc) -> bool:
+        """Where no agent would stop it: it would keep its GPUs while others are given them."""
+        is_stopped = (doc["phase"], doc["method"]) == (SUSPENDED, Suspension.STOP)
+        return is_stopped and Suspension.STOP not in self.order["methods"]
+
+    def has_begun(self, part: int | None = None) -> bool:
+        """Whether an agent has it: that of one part, or of any."""
         return any(
             os.path.lexists(os.path.join(self.path, runfiles.OUT, runfiles.claim(number)))
-            for number in range(len(self.order["parts"]))
+            for number in (range(len(self.order["parts"])) if part is None else (part,))
         )
+
+    def silent_s(self, now_s: float, every_s: float) -> float:
+        """For how long one of its agents that has begun and is not done has said nothing. Looked at no more often than `every_s`."""
+        if now_s - self.beats_s >= every_s:
+            self.beats_s = now_s
+            for number in self.unfinished():
+                text = self._beat(number)
+                if self.has_begun(number) and text != self.beats.get(number, ("", 0.0))[0]:
+                    self.beats[number] = text, now_s
+                elif self.has_begun(number):
+                    self.beats.setdefault(number, (text, now_s))
+        return max((now_s - self.beats[number][1] for number in self.unfinished() if number in self.beats), default=0.0)
+
+    def _beat(self, number: int) -> str:
+        with contextlib.suppress(OSError):
+            folder = runfiles.open_dir(os.path.join(self.path, runfiles.OUT))
+            try:
+                return runfiles.get_text(folder, runfiles.beat(number), 100)
+            finally:
+                os.close(folder)
+        return ""
 
     def remove(self) -> None:
         grave = os.path.join(os.path.dirname(self.path), f".gone-{os.path.basename(self.path)}")
@@ -307,6 +364,13 @@ class Run:
         return Found(self.job, self.run, running=True)
 
 
+def _words(value: object) -> str:
+    """Nothing that a terminal or a database would stumble over."""
+    if not isinstance(value, str):
+        return ""
+    return "".join(c if c.isprintable() else " " for c in value[:2000])
+
+
 def _sane(doc: Doc | None) -> Doc | None:
     """What an agent says, as far as it makes sense: the file is the user's, who could have written anything there."""
     if not doc or doc.get("phase") not in (RUNNING, SUSPENDED, ENDED, FAILED):
@@ -319,7 +383,7 @@ def _sane(doc: Doc | None) -> Doc | None:
         value = doc.get(name)
         clean[name] = value if isinstance(value, int) and 0 <= value <= most else None
     for name in ("message", "why"):
-        clean[name] = str(doc.get(name) or "")[:2000]
+        clean[name] = _words(doc.get(name))
     for name in ("failed", "called_off"):
         clean[name] = bool(doc.get(name))
     known = doc.get("method") in (Suspension.CHECKPOINT, Suspension.STOP, Suspension.REQUEUE)

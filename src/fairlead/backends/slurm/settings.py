@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead.model.errors import InputError
-from fairlead.runtime.protocols import Capabilities
+from fairlead.runtime.protocols import Capabilities, Suspension
 
 JOBS, PILOT = "jobs", "pilot"
 #: the partition in which released jobs run is called like the one that people submit to, and this
@@ -17,8 +17,10 @@ def capabilities(mode: str) -> Capabilities:
     """A Slurm job gives its GPUs back by ending; it comes back on whichever nodes, with whichever GPUs of them, and however many:
     that is how one is resized. Runs that share a pilot's allocation are stopped where they are, and their memory stays taken."""
     if mode == PILOT:
-        return Capabilities(suspend=True, frees_memory=False, migrate=False, share=True, choose_gpus=True)
-    return Capabilities(suspend=True, frees_memory=True, migrate=True, resize=True, share=False, choose_gpus=False)
+        ways = (Suspension.CHECKPOINT, Suspension.STOP, Suspension.REQUEUE)
+        return Capabilities(suspend=True, share=True, choose_gpus=True, ways=ways)
+    ways = (Suspension.CHECKPOINT, Suspension.REQUEUE)
+    return Capabilities(suspend=True, frees_memory=True, migrate=True, resize=True, choose_gpus=False, ways=ways)
 
 
 @dataclass(frozen=True)
