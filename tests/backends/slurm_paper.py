@@ -139,7 +139,8 @@ async def paper(folder: Path, slurm: PaperSlurm | None = None, **settings: Any) 
 def later(run: Any, seconds: float) -> None:
     """As if so much time had passed for it."""
     now_s = time.monotonic()
-    for name in ("known_s", "asked_s", "begun_s", "gone_s", "fenced_s", "odd_s", "same_s"):
+    run.beats = {number: (text, since_s - seconds) for number, (text, since_s) in run.beats.items()}
+    for name in ("known_s", "asked_s", "begun_s", "gone_s", "fenced_s", "odd_s"):
         value = getattr(run, name, None)
         if value:
             setattr(run, name, min(value, now_s) - seconds)

@@ -12,7 +12,7 @@ import pytest
 
 from fairlead.backends.slurm import runfiles
 from fairlead.backends.slurm.guests import ODD_S
-from fairlead.backends.slurm.executor import STRAY_S
+from fairlead.backends.slurm.matching import STRAY_S
 from fairlead.runtime.protocols import Report, ReportKind, Suspension
 
 from .slurm_paper import Paper, foreign, later, paper
@@ -51,7 +51,11 @@ def test_a_released_job_whose_node_goes_down_is_taken_back(tmp_path: Path) -> No
             one.slurm.jobs["7"] |= {"priority": "0", "reason": "JobHeldAdmin"}
             await one.poll()
             (failed,) = of_runs(one)
-            assert (failed.kind, failed.retry, "a bad fan" in failed.message) == (ReportKind.FAILED_TO_START, True, True)
+            assert (failed.kind, failed.retry, "a bad fan" in failed.message) == (
+                ReportKind.FAILED_TO_START,
+                True,
+                True,
+            )
             await one.start(run=2, node="node2", foreign=foreign("7"))
             assert releases(one) == ["scontrol release 7"]
 
@@ -117,11 +121,13 @@ def test_one_that_we_have_requeued_held_is_released_again(tmp_path: Path) -> Non
     [
         ({"features": "bigmem"}, "--constraint=bigmem"),
         ({"wanted": "node2"}, "--nodelist=node2"),
-        ({"number": "7", "id": "7+0"}, "several components"),
+        ({"id": "7+0"}, "several components"),
         ({"excluded": "node3"}, "--exclude=node3"),
     ],
 )
-def test_whoever_chooses_the_nodes_is_declined_at_first_sight(tmp_path: Path, more: dict[str, str], option: str) -> None:
+def test_whoever_chooses_the_nodes_is_declined_at_first_sight(
+    tmp_path: Path, more: dict[str, str], option: str
+) -> None:
     async def check() -> None:
         async with paper(tmp_path) as one:
             one.slurm.add("7", **{name: value for name, value in more.items() if name != "excluded"})
@@ -203,7 +209,7 @@ def test_what_names_a_run_that_is_none_is_cancelled(tmp_path: Path) -> None:
             await one.poll()
             await one.poll()
             assert one.slurm.said == []
-            one.executor._strays = {"7": time.monotonic() - STRAY_S - 1}
+            one.executor.matching._strays = {"7": time.monotonic() - STRAY_S - 1}
             await one.poll()
             assert one.slurm.said == ["scancel 7"]
 

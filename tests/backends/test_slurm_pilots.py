@@ -25,8 +25,8 @@ def say(one: Paper, part: int, doc: Mapping[str, Any]) -> None:
     (out / runfiles.part(part)).write_text(json.dumps(doc))
 
 
-def beat(one: Paper, text: str) -> None:
-    (Path(one.executor.runs["job", 1].path) / "out" / runfiles.beat(0)).write_text(text)
+def beat(one: Paper, part: int, text: str) -> None:
+    (Path(one.executor.runs["job", 1].path) / "out" / runfiles.beat(part)).write_text(text)
 
 
 def ends(one: Paper) -> list[Report]:
@@ -74,11 +74,11 @@ def test_where_the_pilot_itself_was_cancelled_it_is_lost(tmp_path: Path) -> None
             await begun(one, GANG[:1])
             say(one, 0, {"phase": "ended", "why": "outside", "exit_code": 0, "time_s": 20.0, "began_s": 10.0})
             one.slurm.jobs["51"]["state"] = "COMPLETING"
-            for state in ("COMPLETING", "CANCELLED"):
-                one.slurm.jobs["51"]["state"] = state
+            for _ in range(2):
                 await one.poll()
                 assert ends(one) == []
                 later(one.executor.runs["job", 1], judge.SETTLE_S + 1)
+            one.slurm.jobs["51"]["state"] = "CANCELLED"
             await one.poll()
             assert [report.kind for report in ends(one)] == [ReportKind.LOST]
 
@@ -120,16 +120,18 @@ def test_a_part_that_was_stopped_while_another_never_came_is_ended(tmp_path: Pat
 def test_a_run_whose_agent_is_never_heard_of_again_is_fenced_and_lost(tmp_path: Path) -> None:
     async def check() -> None:
         async with paper(tmp_path, PaperSlurm(), mode="pilot", lease_s=LEASE_S) as one:
-            await begun(one, GANG[:1])
-            say(one, 0, RUNNING)
+            await begun(one, GANG)
             run = one.executor.runs["job", 1]
-            for text in ("1", "2"):  # it is there
-                beat(one, text)
+            for part in (0, 1):
+                say(one, part, RUNNING)
+            for text in ("1", "2", "3", "4"):  # both are there, then only one of them
+                beat(one, 0, text)
+                if text < "3":
+                    beat(one, 1, text)
                 run.beats_s = 0.0
                 await one.poll()
+                assert (ends(one), asked(one)) == ([], "")
                 later(run, LEASE_S / 2)
-            assert (ends(one), asked(one)) == ([], "")
-            later(run, LEASE_S + judge.MARGIN_S)
             await one.poll()
             assert (ends(one), asked(one)) == ([], "fence")
             later(run, LEASE_S + judge.MARGIN_S + 1)

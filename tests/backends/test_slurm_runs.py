@@ -68,6 +68,15 @@ def test_one_users_file_stops_nobody_else(tmp_path: Path, text: str) -> None:
     asyncio.run(check())
 
 
+def test_what_is_nested_too_deeply_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "part-0.json").write_text('{"a":' * 100_000)
+    folder = runfiles.open_dir(str(tmp_path))
+    try:
+        assert runfiles.get(folder, "part-0.json") == {}
+    finally:
+        os.close(folder)
+
+
 def test_words_of_a_user_are_plain(tmp_path: Path) -> None:
     async def check() -> None:
         async with paper(tmp_path) as one:
@@ -100,10 +109,9 @@ def test_a_loop_that_dies_ends_the_reports_with_its_error(tmp_path: Path, monkey
         async with paper(tmp_path, PaperSlurm(), poll_s=0.01) as one:
             monkeypatch.setattr(one.executor, "_learn", lambda *_: 1 / 0)
             one.executor._follow()
+            reports = one.executor.reports()
             with pytest.raises(ZeroDivisionError):
-                async with asyncio.timeout(5):
-                    async for _ in one.executor.reports():
-                        pass
+                await asyncio.wait_for(anext(reports), 5)
 
     asyncio.run(check())
 
@@ -231,7 +239,7 @@ def test_an_order_is_there_with_all_that_is_needed_to_go_on(tmp_path: Path, monk
             one.slurm.add("7")
             await one.poll()
             monkeypatch.setattr(one.executor, "_go", lambda work: work.close())  # it is never submitted
-            monkeypatch.setattr(one.executor.guests, "order", lambda run: None)
+            monkeypatch.setattr(one.executor.guests, "order", lambda *_: None)
             await one.start("own")
             await one.start("guest", foreign=foreign("7"))
             slurm = one.slurm
@@ -285,6 +293,24 @@ def test_a_users_job_that_has_run_is_not_released_again_after_a_restart(tmp_path
     asyncio.run(check())
 
 
+def test_a_users_job_that_has_run_is_lost_where_slurm_forgets_it(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with paper(tmp_path) as one:
+            one.slurm.add("7")
+            await one.poll()
+            await one.start(foreign=foreign("7"))
+            one.slurm.jobs["7"] |= {"state": "RUNNING", "partition": "gpu-fairlead", "nodes": "node1", "start": "1700"}
+            await one.poll()
+            slurm = one.slurm
+        slurm.jobs.clear()
+        async with paper(tmp_path, slurm) as one:
+            (found,) = await one.executor.found()
+            assert found.report is not None
+            assert found.report.kind == ReportKind.LOST
+
+    asyncio.run(check())
+
+
 def test_a_users_job_that_was_cancelled_here_is_cancelled_until_it_is_gone(tmp_path: Path) -> None:
     async def check() -> None:
         async with paper(tmp_path) as one:
@@ -299,7 +325,13 @@ def test_a_users_job_that_was_cancelled_here_is_cancelled_until_it_is_gone(tmp_p
         async with paper(tmp_path, slurm) as one:
             await one.poll()
             assert "scancel 7" in slurm.said
-            assert [report.kind for report in one.reports() if report.foreign] == []
+            slurm.said.clear()
+            slurm.jobs["7"]["submit"] = "1700009999"  # another job, of a Slurm that has begun to count anew
+            await one.poll()
+            assert slurm.said == []
+            assert [report.kind for report in one.reports() if report.foreign] == [ReportKind.WITHDRAWN]
+            await one.poll()
+            assert [report.kind for report in one.reports() if report.foreign] == [ReportKind.APPEARED]
 
     asyncio.run(check())
 

@@ -25,9 +25,10 @@ from fairlead.model.job import JobSpec
 from fairlead.runtime.protocols import Arrival, Clock, Executor, Report
 from fairlead.runtime.twin import Moment, moment_of
 from fairlead.runtime.warm import warm_up
+from fairlead.server.declining import declining, what_became_of
 from fairlead.server.floor import Floor
 from fairlead.server.gate import Gate
-from fairlead.server.jobs import FINAL, Job, State
+from fairlead.server.jobs import Job, State
 from fairlead.server.metrics import Metrics
 from fairlead.server.recovery import Setting, go_on
 from fairlead.server.store import Batch, GroupWriter, NodeRow, Store, StoreError, Submission, Submitted
@@ -371,7 +372,9 @@ class Scheduler:
             tenant = arrival.tenant or spec.tenant or await asyncio.to_thread(self._tenant_of, arrival.user)
             found = await asyncio.to_thread(self.store.submitted, arrival.user, foreign)
             if found is not None:
-                await self._say_that_it_is_over(arrival, found[1])
+                over = await asyncio.to_thread(what_became_of, self.store, found[1])
+                if over is not None:
+                    self._inbox.put_nowait((declining(arrival, *over), None))
             else:
                 self.gate.judge(spec, arrival.user, tenant, self._floor, lambda: {tenant})
                 now = self.clock.now()
@@ -379,19 +382,11 @@ class Scheduler:
                     Submission(spec, arrival.user, tenant, now, state=State.WAITING, key=foreign, foreign=foreign)
                 )
         except InputError as error:
-            self._inbox.put_nowait((_declining(arrival, str(error)), None))
+            self._inbox.put_nowait((declining(arrival, str(error)), None))
         except StoreError as error:
             log.error("%s was not taken up yet: %s", foreign, error)
             return False
         return True
-
-    async def _say_that_it_is_over(self, arrival: Arrival, known: Submitted) -> None:
-        """Where it has ended here and waits there still, the engine was never told, or has forgotten."""
-        row = await asyncio.to_thread(self.store.job, known.jobs[0].id)
-        if row.state in FINAL:
-            is_cancelled = row.state == State.CANCELLED and row.reason != "withdrawn"
-            why = row.message or f"it has ended here already: {row.state}"
-            self._inbox.put_nowait((_declining(arrival, why, cancel=is_cancelled), None))
 
     def _tenant_of(self, user: str) -> str:
         return next((one.tenant for one in self.store.accounts.users() if one.name == user), user)
@@ -496,14 +491,6 @@ class Scheduler:
 
 def _telling(scheduler: Scheduler, report: Report) -> Callable[[Turn], None]:
     return lambda turn: scheduler._floor.reported(turn, report)
-
-
-def _declining(arrival: Arrival, why: str, *, cancel: bool = False) -> Callable[[Turn], None]:
-    def ask(turn: Turn) -> None:
-        turn.batch.record("declined", turn.now, foreign=arrival.foreign, user=arrival.user, message=why)
-        turn.effects.append(Decline(arrival.foreign, why, cancel=cancel))
-
-    return ask
 
 
 def _with(setting: Setting, *, policy: str, placer: str) -> Setting:

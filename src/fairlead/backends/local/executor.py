@@ -353,7 +353,11 @@ def _capabilities(settings: LocalSettings, machine: Machine) -> Capabilities:
     can = Capabilities(suspend=True, frees_memory=True, migrate=True, resize=True, share=True)
     if machine.is_virtual or not machine.cluster.gpus:
         return replace(can, ways=(Suspension.CHECKPOINT, Suspension.STOP, Suspension.REQUEUE))
-    ways = [Suspension.CHECKPOINT, *[Suspension.DRIVER] * machine.checkpoints, *[Suspension.STOP] * settings.keep_memory]
+    ways = [
+        Suspension.CHECKPOINT,
+        *[Suspension.DRIVER] * machine.checkpoints,
+        *[Suspension.STOP] * settings.keep_memory,
+    ]
     can = replace(can, ways=(*ways, Suspension.REQUEUE))
     if machine.checkpoints:
         return replace(can, migrate=machine.moves)

@@ -90,7 +90,9 @@ class Lease(threading.Thread):
         failed = runfiles.is_there(self.files.out, runfiles.FAILED_MARK)
         if began_s - self._beat_s > self.lease_s / 4:
             # written and not only read: what is read might come from a cache
-            fd = os.open(runfiles.beat(self.number), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600, dir_fd=self.files.out)
+            fd = os.open(
+                runfiles.beat(self.number), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600, dir_fd=self.files.out
+            )
             try:
                 os.write(fd, b"%d" % time.time())
             finally:
@@ -174,7 +176,10 @@ class Agent:
             self._say(FAILED, message="it was stopped before it began", called_off=True)
             return 0
         self.guard = Guard(self.lease, self.gang)
-        for thread in (self.lease, self.guard):  # before its first process: even starting it may have to wait for a file
+        for thread in (
+            self.lease,
+            self.guard,
+        ):  # before its first process: even starting it may have to wait for a file
             thread.start()
         self.began_s = time.time()  # before its first process, or a short job would seem shorter than it was
         try:

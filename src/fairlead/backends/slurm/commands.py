@@ -114,9 +114,7 @@ class Slurm:
             raise SlurmAway(said)
         return process.returncode or 0, out.decode("utf-8", "replace"), said
 
-    async def _start(
-        self, words: Sequence[str], is_fed: bool, env: Mapping[str, str]
-    ) -> asyncio.subprocess.Process:
+    async def _start(self, words: Sequence[str], is_fed: bool, env: Mapping[str, str]) -> asyncio.subprocess.Process:
         try:
             return await asyncio.create_subprocess_exec(
                 *words,

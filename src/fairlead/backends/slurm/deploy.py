@@ -70,3 +70,17 @@ def make_log(path: str, owner: tuple[int, int] | None) -> None:
             os.fchown(fd, *owner)
     finally:
         os.close(fd)
+
+
+def instance_name(path: str) -> str:
+    """What tells this scheduler's jobs from another's in the same Slurm."""
+    file = os.path.join(path, "instance")
+    with contextlib.suppress(FileNotFoundError), open(file, encoding="ascii") as found:
+        return found.read().strip()
+    name = os.urandom(4).hex()
+    with open(f"{file}.new", "w", encoding="ascii") as new:
+        new.write(name)
+        new.flush()
+        os.fsync(new.fileno())
+    os.rename(f"{file}.new", file)
+    return name

@@ -27,10 +27,11 @@ from fairlead.backends.orders import Refused, unix_user
 from fairlead.backends.slurm import judge, plan, runfiles
 from fairlead.backends.slurm.chores import Chores
 from fairlead.backends.slurm.commands import Slurm, SlurmAway, SlurmError
-from fairlead.backends.slurm.deploy import deploy, make_log, open_up
+from fairlead.backends.slurm.deploy import deploy, instance_name, make_log, open_up
 from fairlead.backends.slurm.guests import Guests
 from fairlead.backends.slurm.inventory import Site, survey
-from fairlead.backends.slurm.pilots import Pilots
+from fairlead.backends.slurm.matching import Matching
+from fairlead.backends.slurm.pilots import Pilots, check_that_it_can_follow
 from fairlead.backends.slurm.rows import Row, all_jobs, excluded_nodes, node_states
 from fairlead.backends.slurm.runs import Run
 from fairlead.backends.slurm.settings import PILOT, SlurmSettings, capabilities
@@ -45,8 +46,6 @@ _Key = tuple[str, int]
 SCAN_S, SCAN_PER_RUN_S = 0.2, 0.001
 #: chores that come together are told together
 GATHER_S = 0.02
-#: how long a Slurm job may go on after its run's end before it is cancelled
-STRAY_S = 10.0
 
 
 class SlurmExecutor:
@@ -60,7 +59,7 @@ class SlurmExecutor:
         self.runs: dict[_Key, Run] = {}
         self.rows: Mapping[str, Row] = {}
         self.rows_s = -1.0  #: when they were asked for, by the clock that never falls back
-        self.instance = _instance(lock.path)
+        self.instance = instance_name(lock.path)
         self.is_away = False
         self._lock = lock
         self._runs_dir = os.path.join(lock.path, "runs")
@@ -74,9 +73,9 @@ class SlurmExecutor:
         self._polled = asyncio.Condition()
         self._down: dict[str, str] = {}
         self._submitting: set[_Key] = set()
-        self._strays: dict[str, float] = {}  #: Slurm jobs that name a run that is none, and since when
         self._unasked: dict[tuple[str, int, str], None] = {}  #: what could not be written, to be tried again
         self.chores = Chores(slurm, self._have_it_done)
+        self.matching = Matching(self.instance, self.chores)
         self.guests = Guests(lock.path, site, self.chores, self._emit)
         self.pilots = Pilots(lock.path, site, settings, slurm, self._library, self.instance)
 
@@ -151,7 +150,7 @@ class SlurmExecutor:
             doc = plan.plan(order, self.site, self.settings)
             before = self.runs.get((order.job, order.run - 1)) if self.settings.mode == PILOT else None
             if before is not None and not before.is_over:
-                _check_that_it_can_follow(order, before, doc)
+                check_that_it_can_follow(order, before, doc)
             if not order.foreign:
                 doc["log"] = self._log(order)
                 make_log(doc["log"], owner)
@@ -367,36 +366,10 @@ class SlurmExecutor:
                     kind = ReportKind.NODE_DOWN if why else ReportKind.NODE_UP
                     self._emit(Report(kind, time.time(), node=node, message=why))
                 self._down[node] = why
-        self._match(rows, submitting)
+        self.matching.look(rows, self.runs.values(), submitting | self._submitting, self._submitted)
         for run in list(self.runs.values()):
             self._judge(run)
         self.guests.look(rows, excluded, {run.slurm_id for run in self.runs.values() if not run.foreign})
-
-    def _match(self, rows: Mapping[str, Row], submitting: set[_Key]) -> None:
-        """Slurm jobs that name a run of ours: a run that does not know its number learns it, a second one of a run goes, and so does
-        one whose run is over, or was never ours, once it has had the time to end by itself."""
-        prefix, now_s = f"fairlead:{self.instance}:", time.monotonic()
-        strays: dict[str, float] = {}
-        by_name = {os.path.basename(run.path): run for run in self.runs.values()}
-        for row in sorted(rows.values(), key=lambda row: row.count("number")):
-            if not row["comment"].startswith(prefix) or row.is_terminal:
-                continue
-            name = row["comment"][len(prefix) :]
-            run = by_name.get(name)
-            if (run is None or (run.is_over and run.slurm_id == row.id)) and not name.startswith("pilot:"):
-                strays[row.id] = self._strays.get(row.id, now_s)
-                if now_s - strays[row.id] > STRAY_S and row.state in ("PENDING", "RUNNING"):
-                    self.chores.cancel(row.id)
-            if run is None or run.key in submitting or run.key in self._submitting:
-                continue
-            if not run.slurm_id and not run.is_over:
-                try:
-                    self._submitted(run, row.id)
-                except OSError as error:  # the next look finds it again
-                    log.warning("a job's number could not be written down: %s", error)
-            elif run.slurm_id != row.id:
-                self.chores.cancel(row.id)
-        self._strays = strays
 
     async def _scan_for_ever(self) -> None:
         while True:
@@ -511,29 +484,6 @@ class SlurmExecutor:
         if error is not None:
             log.error("something that should go on has ended", exc_info=error)
             self._reports.put_nowait(error)
-
-
-def _check_that_it_can_follow(order: Order, before: Run, doc: runfiles.Doc) -> None:
-    """A run whose processes are still there: only they can go on, where they are."""
-    where, there = ([(part["node"], part["gpus"]) for part in one["parts"]] for one in (doc, before.order))
-    if not order.resumes or before.phase != runfiles.SUSPENDED:
-        raise Refused(f"run {before.run} of it has not left yet; it must before run {order.run} begins")
-    if where != there:
-        raise Refused(f"it was stopped on {there} and can't go on on {where}; it can be stopped and started again")
-
-
-def _instance(path: str) -> str:
-    """What tells this scheduler's jobs from another's in the same Slurm."""
-    file = os.path.join(path, "instance")
-    with contextlib.suppress(FileNotFoundError), open(file, encoding="ascii") as found:
-        return found.read().strip()
-    name = os.urandom(4).hex()
-    with open(f"{file}.new", "w", encoding="ascii") as new:
-        new.write(name)
-        new.flush()
-        os.fsync(new.fileno())
-    os.rename(f"{file}.new", file)
-    return name
 
 
 def _may_work_later(error: SlurmError) -> bool:

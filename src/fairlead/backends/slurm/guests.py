@@ -79,7 +79,8 @@ class Guests:
             self._is_saved = True
 
     def _put(self, foreign: str, number: str, state: str) -> None:
-        self._table[foreign] = {"id": number, "state": state}
+        held = {"held": "here"} if "held" in self._table.get(foreign, {}) else {}
+        self._table[foreign] = {"id": number, "state": state} | held
         self._by_id[number] = foreign
 
     # -- those that wait -----------------------------------------------------------------------------------------------
@@ -92,7 +93,7 @@ class Guests:
         if not self._site.adopts:
             return
         news = [row for row in rows.values() if self._is_new(row)]
-        gone = [name for name, entry in self._table.items() if self._has_gone(entry, rows)]
+        gone = [name for name, entry in self._table.items() if self._has_gone(name, entry, rows)]
         refused = {}
         for row in news:
             name = foreign_name(self._site, row)
@@ -129,12 +130,14 @@ class Guests:
             and (row.time_s("eligible") or 0.0) <= time.time() + 1
         )
 
-    @staticmethod
-    def _has_gone(entry: Mapping[str, str], rows: Mapping[str, Row]) -> bool:
+    def _has_gone(self, name: str, entry: Mapping[str, str], rows: Mapping[str, Row]) -> bool:
         if entry["state"] == ORDERED:
             return False
         row = rows.get(entry["id"])
-        return row is None or row.is_terminal
+        if row is None or row.is_terminal:
+            return True
+        # its number may be another job's by now, which nobody has cancelled; one that we have requeued was submitted anew by that
+        return entry["state"] == CANCELLED and "held" not in entry and foreign_name(self._site, row) != name
 
     def _announce(self, foreign: str, row: Row) -> None:
         self._announced.add(foreign)
@@ -354,8 +357,9 @@ class Guests:
             comes_back = False
         if comes_back:
             self._put(run.foreign, run.slurm_id, WAITING)
-            if not run.is_held_by_owner:
-                self._table[run.foreign]["held"] = "here"
+            self._table[run.foreign]["held"] = "here"
+            if run.is_held_by_owner:
+                del self._table[run.foreign]["held"]
         elif run.foreign in self._table:
             # its number stays known as long as Slurm may show it; the next look drops it quietly
             del self._by_id[self._table.pop(run.foreign)["id"]]

@@ -159,7 +159,12 @@ def _verdict(run: Run, row: Row | None, down: str) -> Report:
 def _has_ended_well(run: Run, row: Row) -> bool:
     """By Slurm's word: of a run on one node its agent is the Slurm job, and ends with 0 only where the job did, whatever we can see
     of its files. (Of several none fails in Slurm's eyes.)"""
-    return row.state == "COMPLETED" and row.ending == (0, None) and len(run.nodes) == 1 and not run.parts.get(0, {}).get("why")
+    return (
+        row.state == "COMPLETED"
+        and row.ending == (0, None)
+        and len(run.nodes) == 1
+        and not run.parts.get(0, {}).get("why")
+    )
 
 
 def _ending(run: Run, row: Row, code: int | None, signum: int | None) -> dict[str, object]:

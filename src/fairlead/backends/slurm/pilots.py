@@ -14,7 +14,7 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 
-from fairlead.backends.orders import LOGIN_PATH
+from fairlead.backends.orders import LOGIN_PATH, Refused
 from fairlead.backends.slurm import judge, runfiles
 from fairlead.backends.slurm.commands import Slurm, SlurmError
 from fairlead.backends.slurm.inventory import Site
@@ -22,7 +22,7 @@ from fairlead.backends.slurm.pilot import ALIVE, INBOX, TAKEN
 from fairlead.backends.slurm.rows import Row
 from fairlead.backends.slurm.runs import Run
 from fairlead.backends.slurm.settings import SlurmSettings
-from fairlead.runtime.protocols import Report, ReportKind, Suspension
+from fairlead.runtime.protocols import Order, Report, ReportKind, Suspension
 
 log = logging.getLogger(__name__)
 #: how long a pilot that nobody uses waits for a scheduler to come back
@@ -132,9 +132,9 @@ class Pilots:
         if not gone:
             run.gone_s = None
             lease_s = self._settings.lease_s
-            if not run.has_begun() or run.silent_s(now_s, lease_s / 8) < lease_s + judge.MARGIN_S:
+            if run.silent_s(now_s, lease_s / 8) < lease_s + judge.MARGIN_S:
                 return None
-            what = f"its agents have not been heard of for {lease_s + judge.MARGIN_S:g} s"
+            what = f"one of its agents has not been heard of for {lease_s + judge.MARGIN_S:g} s"
         else:
             run.gone_s = run.gone_s or now_s
             if now_s - run.gone_s < judge.SETTLE_S:
@@ -222,3 +222,12 @@ class Pilots:
             f"exec {shlex.quote(self._settings.python)} -s -m fairlead.backends.slurm.pilot "
             f"{shlex.quote(self.folder(node))} {PATIENCE_S:g}\n"
         )
+
+
+def check_that_it_can_follow(order: Order, before: Run, doc: runfiles.Doc) -> None:
+    """A run whose processes are still there: only they can go on, where they are."""
+    where, there = ([(part["node"], part["gpus"]) for part in one["parts"]] for one in (doc, before.order))
+    if not order.resumes or before.phase != runfiles.SUSPENDED:
+        raise Refused(f"run {before.run} of it has not left yet; it must before run {order.run} begins")
+    if where != there:
+        raise Refused(f"it was stopped on {there} and can't go on on {where}; it can be stopped and started again")

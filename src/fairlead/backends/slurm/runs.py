@@ -41,9 +41,9 @@ class Run:
     odd_s: float | None = None  #: since when Slurm has said that it waits for something that we know nothing of
     given_up: str = ""  #: why it is taken back before it has begun
     is_hurried: bool = False  #: asked to be suspended, its agents were told to end
-    beats: tuple[str, ...] = ()  #: what its agents wrote last to say that they are there
+    #: by part what its agent wrote last to say that it is there, and since when that is so
+    beats: dict[int, tuple[str, float]] = field(default_factory=dict)
     beats_s: float = 0.0  #: when that was looked at
-    same_s: float = 0.0  #: and since when it has been the same
     is_delivered: bool = False  #: its pilots have it
     trouble: str = ""  #: why it can't be judged at present, as it was logged
     _seen_ns: int = -1
@@ -202,13 +202,16 @@ class Run:
         )
 
     def silent_s(self, now_s: float, every_s: float) -> float:
-        """For how long those of its agents that are not done have said nothing at all. Looked at no more often than `every_s`."""
+        """For how long one of its agents that has begun and is not done has said nothing. Looked at no more often than `every_s`."""
         if now_s - self.beats_s >= every_s:
             self.beats_s = now_s
-            beats = tuple(self._beat(number) for number in self.unfinished())
-            if beats != self.beats or not self.same_s:
-                self.beats, self.same_s = beats, now_s
-        return now_s - self.same_s
+            for number in self.unfinished():
+                text = self._beat(number)
+                if self.has_begun(number) and text != self.beats.get(number, ("", 0.0))[0]:
+                    self.beats[number] = text, now_s
+                elif self.has_begun(number):
+                    self.beats.setdefault(number, (text, now_s))
+        return max((now_s - self.beats[number][1] for number in self.unfinished() if number in self.beats), default=0.0)
 
     def _beat(self, number: int) -> str:
         with contextlib.suppress(OSError):
