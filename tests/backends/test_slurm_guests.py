@@ -230,7 +230,8 @@ def test_a_name_full_of_signs_harms_nobody(shared: Path, slurm_cluster: SlurmClu
         number = slurm_cluster.sbatch("true", "--gpus=1", "-J", "a\x1fb\x1ec\nshutdown", "--comment", "\x1e\n99\x1f99")
         async with slurm(shared) as bench:
             arrived = await bench.appeared(number)
-            assert list(bench.executor.rows) == [number]
+            assert "99" not in bench.executor.rows
+            assert bench.executor.rows[number]["name"].startswith("a")
             await release(bench, arrived, "guest", "node2")
             assert (await bench.wait(ReportKind.ENDED, "guest")).exit_code == 0
 

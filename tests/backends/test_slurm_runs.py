@@ -68,6 +68,15 @@ def test_one_users_file_stops_nobody_else(tmp_path: Path, text: str) -> None:
     asyncio.run(check())
 
 
+def test_what_is_nested_too_deeply_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "part-0.json").write_text('{"a":' * 100_000)
+    folder = runfiles.open_dir(str(tmp_path))
+    try:
+        assert runfiles.get(folder, "part-0.json") == {}
+    finally:
+        os.close(folder)
+
+
 def test_words_of_a_user_are_plain(tmp_path: Path) -> None:
     async def check() -> None:
         async with paper(tmp_path) as one:
@@ -280,6 +289,24 @@ def test_a_users_job_that_has_run_is_not_released_again_after_a_restart(tmp_path
             await one.poll()
             assert "scontrol hold 7" in slurm.said
             assert not [said for said in slurm.said if "release" in said]
+
+    asyncio.run(check())
+
+
+def test_a_users_job_that_has_run_is_lost_where_slurm_forgets_it(tmp_path: Path) -> None:
+    async def check() -> None:
+        async with paper(tmp_path) as one:
+            one.slurm.add("7")
+            await one.poll()
+            await one.start(foreign=foreign("7"))
+            one.slurm.jobs["7"] |= {"state": "RUNNING", "partition": "gpu-fairlead", "nodes": "node1", "start": "1700"}
+            await one.poll()
+            slurm = one.slurm
+        slurm.jobs.clear()
+        async with paper(tmp_path, slurm) as one:
+            (found,) = await one.executor.found()
+            assert found.report is not None
+            assert found.report.kind == ReportKind.LOST
 
     asyncio.run(check())
 

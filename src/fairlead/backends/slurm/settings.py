@@ -17,10 +17,10 @@ def capabilities(mode: str) -> Capabilities:
     """A Slurm job gives its GPUs back by ending; it comes back on whichever nodes, with whichever GPUs of them, and however many:
     that is how one is resized. Runs that share a pilot's allocation are stopped where they are, and their memory stays taken."""
     if mode == PILOT:
-        ways = (Suspension.CHECKPOINT, Suspension.STOP, Suspension.REQUEUE)
-        return Capabilities(suspend=True, share=True, choose_gpus=True, ways=ways)
-    ways = (Suspension.CHECKPOINT, Suspension.REQUEUE)
-    return Capabilities(suspend=True, frees_memory=True, migrate=True, resize=True, choose_gpus=False, ways=ways)
+        stops = (Suspension.CHECKPOINT, Suspension.STOP, Suspension.REQUEUE)
+        return Capabilities(suspend=True, share=True, choose_gpus=True, ways=stops)
+    ends = (Suspension.CHECKPOINT, Suspension.REQUEUE)
+    return Capabilities(suspend=True, frees_memory=True, migrate=True, resize=True, choose_gpus=False, ways=ends)
 
 
 @dataclass(frozen=True)
