@@ -201,7 +201,7 @@ def test_a_task_that_fails_is_heard_of(path: Path, ray: PretendedRay, caplog: py
     async def act(bench: RayBench) -> None:
         bench.executor._spawn(fails())
         with caplog.at_level(logging.ERROR):
-            await until(lambda: "node-9" in caplog.text)
+            await until(lambda: "a task of the Ray executor failed" in caplog.text)
 
     scene(path, act)
 
