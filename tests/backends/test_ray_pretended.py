@@ -138,7 +138,7 @@ def test_a_lost_run_is_told_though_its_directory_was_out_of_reach(
         run = await running(bench, ray)
         fail_once(monkeypatch, owner, name)
         ray.say("gone", run, part=0, message="its actor was killed")
-        assert "its actor was killed" in (await bench.wait(ReportKind.LOST, patience_s=5)).message
+        assert (await bench.wait(ReportKind.LOST, patience_s=5)).message == "its actor was killed"
 
     scene(path, act)
 
