@@ -366,8 +366,9 @@ class RayExecutor:
     def _learn(self, run: Run, number: int, state: Doc) -> None:
         if not state or is_over(run.parts[number]):
             return
-        if phase_of(state) == LOST and run.gone.get(number):
-            state = {**state, "message": f"{run.gone[number]}; {state.get('message', '')}".rstrip("; ")}
+        gone, said = run.gone.get(number, ""), state.get("message", "")
+        if phase_of(state) == LOST and gone and said != gone:
+            state = {**state, "message": f"{gone}; {said}".rstrip("; ")}
         began = phase_of(state) == RUNNING and phase_of(run.parts[number]) != RUNNING
         run.parts[number] = {**state, "node": run.nodes[number]}
         self._judge(run)
