@@ -76,6 +76,46 @@ def test_runs_and_queues_are_cut_to_the_stretch() -> None:
     assert {it.jobs[job].id: wait for job, wait in it.waits_s.items()} == {"a": 10.0, "c": 25.0}
 
 
+def test_the_wait_until_the_first_start_has_the_queue_before_a_hold() -> None:
+    nine = 9 * 3600.0
+    job = LivedJob("a", "t", "u", 1, nine, None, "running")
+    rows = [
+        Row(nine, "submit", "a"),
+        Row(nine + 5 * 3600, "hold", "a"),
+        Row(nine + 5 * 3600 + 300, "release", "a"),
+        start(nine + 5 * 3600 + 310, "a", 0),
+        Row(nine + 6 * 3600, "suspend", "a"),
+        start(nine + 7 * 3600, "a", 0),
+    ]
+    it = put_together(TWO, nine, nine + 86400.0, [job], rows)
+    assert it.starts_s == {0: 5 * 3600.0 + 10.0}
+
+
+def test_a_job_that_waited_for_others_to_its_end_was_in_no_queue() -> None:
+    jobs = [LivedJob(id, "t", "u", 4, 10.0, 90.0, "cancelled", "dependency") for id in "ab"]
+    rows = [
+        Row(10.0, "submit", "a", {"blocked": True}),
+        Row(10.0, "submit", "b"),
+        Row(90.0, "end", "a"),
+        Row(90.0, "end", "b"),
+    ]
+    it = put_together(TWO, 0.0, 100.0, jobs, rows)
+    assert [(it.jobs[one.job].id, one.begin_s, one.end_s) for one in it.queued] == [("b", 10.0, 90.0)]
+    assert fold_lived(it).tenants[0].fair_gpu_s == pytest.approx(4 * 80.0)
+
+
+def test_a_job_that_waited_for_others_waits_in_the_queue_from_when_it_is_let_in() -> None:
+    job = LivedJob("a", "t", "u", 4, 10.0, 90.0, "done")
+    rows = [
+        Row(10.0, "submit", "a", {"blocked": True}),
+        Row(40.0, "admit", "a"),
+        start(45.0, "a", 0),
+        Row(90.0, "end", "a"),
+    ]
+    it = put_together(TWO, 0.0, 100.0, [job], rows)
+    assert (it.starts_s, it.waits_s) == ({0: 5.0}, {0: 5.0})
+
+
 def test_the_numbers_add_up() -> None:
     n = fold_lived(lived())
     held = {row.name: row.held_gpu_s for row in n.tenants}

@@ -33,7 +33,7 @@ class LivedJob:
     finished_s: float | None  #: None: not by the end of the stretch
     state: str
     reason: str = ""
-    blocked: bool = False  #: it waits for other jobs
+    blocked: bool = False  #: it waits for other jobs; of one that did, the row of its submission says so
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def put_together(
     for story in stories:
         story.close(end_s)
         if story.first_s is not None and begin_s <= story.first_s <= end_s:
-            starts[story.number] = story.first_s - story.ready_s
+            starts[story.number] = story.start_wait_s
         ended_s = story.job.finished_s
         if story.first_s is not None and ended_s is not None and begin_s <= ended_s <= end_s:
             waits[story.number] = sum(one.end_s - one.begin_s for one in story.queued)
@@ -225,7 +225,7 @@ class _Story:
         self.runs: list[Stretch] = []
         self.queued: list[Stretch] = []
         self.first_s: float | None = None
-        self.ready_s = job.submit_s  #: when it could have run
+        self.start_wait_s = 0.0  #: in the queue before that
         self._places: tuple[Place, ...] | None = None  #: None: it has no GPUs
         self._since_s = job.submit_s
         self._waits = not job.blocked
@@ -234,7 +234,10 @@ class _Story:
         if row.kind == "start":
             self._stop(row.time_s)
             self._places, self._since_s = places_of(row.args), row.time_s
-            self.first_s = row.time_s if self.first_s is None else self.first_s
+            if self.first_s is None:
+                self.first_s = row.time_s
+                self.start_wait_s = sum(one.end_s - one.begin_s for one in self.queued)
+        elif row.kind == "submit" and row.args.get("blocked"):
             self._waits = False
         elif row.kind in _STOPS:
             self._stop(row.time_s)
@@ -242,8 +245,6 @@ class _Story:
         elif row.kind in ("admit", "release"):
             self._waits = False  # until now it waited for other jobs, or for whoever held it
             self._stop(row.time_s)
-            if self.first_s is None:
-                self.ready_s = row.time_s
             self._waits, self._since_s = True, row.time_s
 
     def _stop(self, time_s: float) -> None:
