@@ -174,6 +174,16 @@ def test_every_chart_of_the_report_has_units_and_a_sentence_with_numbers() -> No
     assert "speech: GPUs in use" in report.tables()["gpus-in-use"].splitlines()[0]
 
 
+def test_the_first_numbers_of_the_report_agree_with_its_charts() -> None:
+    states = ["done"] * 6 + ["failed", "cancelled", "cancelled", "cancelled"]
+    jobs = [LivedJob(str(i), "t", "u", 1, 0.0, 10.0, state) for i, state in enumerate(states)]
+    report = lived_report(fold_lived(put_together(TWO, 0.0, 20.0, jobs, [])), lambda _: 0.0)
+    (ended,) = (tile for tile in report.lead.tiles if tile.label == "jobs ended")
+    assert (ended.value, ended.note) == ("10", "60.0 % of them well, 3 cancelled")
+    (chart,) = (section[0] for section in report.charts if section[0]["title"] == "How jobs ended")
+    assert chart["sentence"].startswith("6 of 10 jobs ended well; 1 failed and 3 cancelled")
+
+
 @given(
     st.integers(1, 5).flatmap(
         lambda rows: st.tuples(
