@@ -184,6 +184,24 @@ def test_the_first_numbers_of_the_report_agree_with_its_charts() -> None:
     assert chart["sentence"].startswith("6 of 10 jobs ended well; 1 failed and 3 cancelled")
 
 
+@pytest.mark.parametrize("ahead_s", [0.0, 5.75 * 3600, -8 * 3600.0])
+def test_an_hour_of_the_day_has_what_was_in_use_in_it_however_long_the_stretch_is(ahead_s: float) -> None:
+    """Thirty days and a bit, the cluster full from two to three each day, by the clock on the wall."""
+    two = [day * 86400.0 + 14 * 3600 - ahead_s for day in range(1, 31)]
+    jobs = [LivedJob(str(i), "t", "u", 8, at_s, at_s + 3600, "done") for i, at_s in enumerate(two)]
+    rows = []
+    for i, at_s in enumerate(two):
+        rows.append(Row(at_s, "start", str(i), {"places": [["n0", [0, 1, 2, 3], 1000], ["n1", [0, 1, 2, 3], 1000]]}))
+        rows.append(Row(at_s + 3600, "end", str(i)))
+    it = put_together(TWO, 86400.0 - ahead_s + 1000.0, 31 * 86400.0 - ahead_s + 1000.0, jobs, rows)
+    charts = [section[0] for section in lived_report(fold_lived(it), lambda _: ahead_s).charts]
+    (chart,) = (chart for chart in charts if chart["title"] == "When the cluster is busy")
+    full = np.zeros((7, 24))
+    full[:, 14] = 1.0
+    assert chart["z"] == pytest.approx(full, abs=1e-6)
+    assert "at 14:00 with 100.0 % of the GPUs in use" in chart["sentence"]
+
+
 @given(
     st.integers(1, 5).flatmap(
         lambda rows: st.tuples(
