@@ -76,6 +76,26 @@ def test_runs_and_queues_are_cut_to_the_stretch() -> None:
     assert {it.jobs[job].id: wait for job, wait in it.waits_s.items()} == {"a": 10.0, "c": 25.0}
 
 
+def test_a_node_is_closed_while_people_or_the_executor_keep_it_closed() -> None:
+    def of(time_s: float, kind: str, node: str) -> Row:
+        return Row(time_s, kind, None, {"node": node})
+
+    rows = [
+        of(10.0, "drain", "n0"),  # long before, and drained still
+        of(20.0, "node-down", "n1"),
+        of(110.0, "node-up", "n0"),
+        of(120.0, "drain", "n1"),
+        of(130.0, "node-up", "n1"),
+        of(140.0, "undrain", "n1"),
+        of(150.0, "node-down", "n1"),
+        Row(160.0, "scheduler-up"),
+        of(161.0, "node-down", "n0"),
+        of(170.0, "undrain", "n0"),
+    ]
+    it = put_together(TWO, 100.0, 200.0, [], rows)
+    assert it.down == (("n1", 100.0, 140.0), ("n1", 150.0, 160.0), ("n0", 100.0, 200.0))
+
+
 def test_the_wait_until_the_first_start_has_the_queue_before_a_hold() -> None:
     nine = 9 * 3600.0
     job = LivedJob("a", "t", "u", 1, nine, None, "running")

@@ -21,6 +21,10 @@ from fairlead.record.runs import Floats, Ints
 Place = tuple[str, tuple[int, ...], int]
 #: rows after which a job holds nothing
 _STOPS = ("suspend", "hold", "requeue", "end")
+#: rows that open a node, and what they undo
+_OPENS = {"undrain": "drain", "node-up": "node-down"}
+#: rows that say which nodes take jobs. A scheduler that comes up is told anew which ones are down
+NODE_KINDS = ("scheduler-up", *_OPENS, *_OPENS.values())
 
 
 @dataclass(frozen=True)
@@ -161,18 +165,16 @@ def put_together(
     rows: Iterable[Row],
     *,
     weights: Mapping[str, float] | None = None,
-    down_before: Mapping[str, float] | None = None,
     whose: str = "",
 ) -> Lived:
-    """`rows` in order of time: all of each job that was there before the stretch began, and everything in it. `down_before`: nodes that
-    took no jobs when it began. Rows of jobs that are not listed do not count."""
+    """`rows` in order of time: all of nodes and of each job that was there before the stretch began, and everything in it. Rows of jobs
+    that are not listed do not count."""
     listed = tuple(jobs)
     number = {job.id: i for i, job in enumerate(listed)}
     stories = [_Story(i, job) for i, job in enumerate(listed)]
     suspensions: list[Suspension] = []
     requeues = 0
-    closed: dict[str, float] = dict(down_before or {})
-    down: list[tuple[str, float, float]] = []
+    nodes = _Nodes()
     for row in rows:
         if row.time_s > end_s:
             break
@@ -184,13 +186,8 @@ def put_together(
                     if row.kind == "suspend":
                         suspensions.append(Suspension(row.time_s, at, str(row.args.get("why", ""))))
                     requeues += row.kind == "requeue"
-        elif row.kind in ("drain", "node-down"):
-            closed.setdefault(str(row.args.get("node", "")), row.time_s)
-        elif row.kind in ("undrain", "node-up"):
-            node = str(row.args.get("node", ""))
-            if node in closed:
-                down.append((node, closed.pop(node), row.time_s))
-    down += [(node, since_s, end_s) for node, since_s in closed.items()]
+        else:
+            nodes.tell(row)
     starts: dict[int, float] = {}
     waits: dict[int, float] = {}
     for story in stories:
@@ -211,7 +208,9 @@ def put_together(
         waits,
         tuple(suspensions),
         requeues,
-        tuple((node, max(b, begin_s), min(e, end_s)) for node, b, e in down if e > begin_s and b < end_s),
+        tuple(
+            (node, max(b, begin_s), min(e, end_s)) for node, b, e in nodes.closed(end_s) if e > begin_s and b < end_s
+        ),
         dict(weights or {}),
         whose,
     )
@@ -258,6 +257,35 @@ class _Story:
     def close(self, end_s: float) -> None:
         done_s = self.job.finished_s
         self._stop(end_s if done_s is None else min(done_s, end_s))
+
+
+class _Nodes:
+    """Which nodes take no jobs, row by row. People drain one, the executor says that one is down: either alone keeps it closed."""
+
+    def __init__(self) -> None:
+        self._causes: dict[str, set[str]] = {}
+        self._since_s: dict[str, float] = {}
+        self._done: list[tuple[str, float, float]] = []
+
+    def tell(self, row: Row) -> None:
+        node = str(row.args.get("node", ""))
+        if row.kind in _OPENS.values():
+            self._causes.setdefault(node, set()).add(row.kind)
+            self._since_s.setdefault(node, row.time_s)
+        elif row.kind in _OPENS:
+            self._undo(node, _OPENS[row.kind], row.time_s)
+        elif row.kind == "scheduler-up":
+            for one in self._causes:
+                self._undo(one, "node-down", row.time_s)
+
+    def _undo(self, node: str, cause: str, time_s: float) -> None:
+        left = self._causes.get(node, set())
+        left.discard(cause)
+        if not left and node in self._since_s:
+            self._done.append((node, self._since_s.pop(node), time_s))
+
+    def closed(self, end_s: float) -> list[tuple[str, float, float]]:
+        return [*self._done, *((node, since_s, end_s) for node, since_s in self._since_s.items())]
 
 
 def places_of(args: Mapping[str, Any]) -> tuple[Place, ...]:
