@@ -76,6 +76,66 @@ def test_runs_and_queues_are_cut_to_the_stretch() -> None:
     assert {it.jobs[job].id: wait for job, wait in it.waits_s.items()} == {"a": 10.0, "c": 25.0}
 
 
+def test_a_node_is_closed_while_people_or_the_executor_keep_it_closed() -> None:
+    def of(time_s: float, kind: str, node: str) -> Row:
+        return Row(time_s, kind, None, {"node": node})
+
+    rows = [
+        of(10.0, "drain", "n0"),  # long before, and drained still
+        of(20.0, "node-down", "n1"),
+        of(110.0, "node-up", "n0"),
+        of(120.0, "drain", "n1"),
+        of(130.0, "node-up", "n1"),
+        of(140.0, "undrain", "n1"),
+        of(150.0, "node-down", "n1"),
+        Row(160.0, "scheduler-up"),
+        of(161.0, "node-down", "n0"),
+        of(170.0, "undrain", "n0"),
+    ]
+    it = put_together(TWO, 100.0, 200.0, [], rows)
+    assert it.down == (("n1", 100.0, 140.0), ("n1", 150.0, 160.0), ("n0", 100.0, 200.0))
+
+
+def test_the_wait_until_the_first_start_has_the_queue_before_a_hold() -> None:
+    nine = 9 * 3600.0
+    job = LivedJob("a", "t", "u", 1, nine, None, "running")
+    rows = [
+        Row(nine, "submit", "a"),
+        Row(nine + 5 * 3600, "hold", "a"),
+        Row(nine + 5 * 3600 + 300, "release", "a"),
+        start(nine + 5 * 3600 + 310, "a", 0),
+        Row(nine + 6 * 3600, "suspend", "a"),
+        start(nine + 7 * 3600, "a", 0),
+    ]
+    it = put_together(TWO, nine, nine + 86400.0, [job], rows)
+    assert it.starts_s == {0: 5 * 3600.0 + 10.0}
+
+
+def test_a_job_that_waited_for_others_to_its_end_was_in_no_queue() -> None:
+    jobs = [LivedJob(id, "t", "u", 4, 10.0, 90.0, "cancelled", "dependency") for id in "ab"]
+    rows = [
+        Row(10.0, "submit", "a", {"blocked": True}),
+        Row(10.0, "submit", "b"),
+        Row(90.0, "end", "a"),
+        Row(90.0, "end", "b"),
+    ]
+    it = put_together(TWO, 0.0, 100.0, jobs, rows)
+    assert [(it.jobs[one.job].id, one.begin_s, one.end_s) for one in it.queued] == [("b", 10.0, 90.0)]
+    assert fold_lived(it).tenants[0].fair_gpu_s == pytest.approx(4 * 80.0)
+
+
+def test_a_job_that_waited_for_others_waits_in_the_queue_from_when_it_is_let_in() -> None:
+    job = LivedJob("a", "t", "u", 4, 10.0, 90.0, "done")
+    rows = [
+        Row(10.0, "submit", "a", {"blocked": True}),
+        Row(40.0, "admit", "a"),
+        start(45.0, "a", 0),
+        Row(90.0, "end", "a"),
+    ]
+    it = put_together(TWO, 0.0, 100.0, [job], rows)
+    assert (it.starts_s, it.waits_s) == ({0: 5.0}, {0: 5.0})
+
+
 def test_the_numbers_add_up() -> None:
     n = fold_lived(lived())
     held = {row.name: row.held_gpu_s for row in n.tenants}
@@ -132,6 +192,34 @@ def test_every_chart_of_the_report_has_units_and_a_sentence_with_numbers() -> No
     assert report.lead.sentences[-1] == "A note."
     assert ("from", "1970-01-01 01:01") in report.facts
     assert "speech: GPUs in use" in report.tables()["gpus-in-use"].splitlines()[0]
+
+
+def test_the_first_numbers_of_the_report_agree_with_its_charts() -> None:
+    states = ["done"] * 6 + ["failed", "cancelled", "cancelled", "cancelled"]
+    jobs = [LivedJob(str(i), "t", "u", 1, 0.0, 10.0, state) for i, state in enumerate(states)]
+    report = lived_report(fold_lived(put_together(TWO, 0.0, 20.0, jobs, [])), lambda _: 0.0)
+    (ended,) = (tile for tile in report.lead.tiles if tile.label == "jobs ended")
+    assert (ended.value, ended.note) == ("10", "60.0 % of them well, 3 cancelled")
+    (chart,) = (section[0] for section in report.charts if section[0]["title"] == "How jobs ended")
+    assert chart["sentence"].startswith("6 of 10 jobs ended well; 1 failed and 3 cancelled")
+
+
+@pytest.mark.parametrize("ahead_s", [0.0, 5.75 * 3600, -8 * 3600.0])
+def test_an_hour_of_the_day_has_what_was_in_use_in_it_however_long_the_stretch_is(ahead_s: float) -> None:
+    """Thirty days and a bit, the cluster full from two to three each day, by the clock on the wall."""
+    two = [day * 86400.0 + 14 * 3600 - ahead_s for day in range(1, 31)]
+    jobs = [LivedJob(str(i), "t", "u", 8, at_s, at_s + 3600, "done") for i, at_s in enumerate(two)]
+    rows = []
+    for i, at_s in enumerate(two):
+        rows.append(Row(at_s, "start", str(i), {"places": [["n0", [0, 1, 2, 3], 1000], ["n1", [0, 1, 2, 3], 1000]]}))
+        rows.append(Row(at_s + 3600, "end", str(i)))
+    it = put_together(TWO, 86400.0 - ahead_s + 1000.0, 31 * 86400.0 - ahead_s + 1000.0, jobs, rows)
+    charts = [section[0] for section in lived_report(fold_lived(it), lambda _: ahead_s).charts]
+    (chart,) = (chart for chart in charts if chart["title"] == "When the cluster is busy")
+    full = np.zeros((7, 24))
+    full[:, 14] = 1.0
+    assert chart["z"] == pytest.approx(full, abs=1e-6)
+    assert "at 14:00 with 100.0 % of the GPUs in use" in chart["sentence"]
 
 
 @given(

@@ -95,6 +95,11 @@ def test_the_journal_keeps_what_happened_in_order(store: Store) -> None:
         store.timeline("99")
 
 
+def test_the_journal_says_which_jobs_came_to_wait_for_others(store: Store) -> None:
+    submit(store, submission("a"), submission("b", state="blocked"))
+    assert [event.args for event in store.events()] == [{}, {"blocked": True}]
+
+
 def test_the_same_key_from_the_same_user_is_the_same_job(store: Store) -> None:
     first = store.write(Batch(submissions=[submission("a", key="k")])).submitted[0]
     again = store.write(Batch(submissions=[submission("a", 9.0, key="k")])).submitted[0]

@@ -21,6 +21,10 @@ from fairlead.record.runs import Floats, Ints
 Place = tuple[str, tuple[int, ...], int]
 #: rows after which a job holds nothing
 _STOPS = ("suspend", "hold", "requeue", "end")
+#: rows that open a node, and what they undo
+_OPENS = {"undrain": "drain", "node-up": "node-down"}
+#: rows that say which nodes take jobs. A scheduler that comes up is told anew which ones are down
+NODE_KINDS = ("scheduler-up", *_OPENS, *_OPENS.values())
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class LivedJob:
     finished_s: float | None  #: None: not by the end of the stretch
     state: str
     reason: str = ""
-    blocked: bool = False  #: it waits for other jobs
+    blocked: bool = False  #: it waits for other jobs; of one that did, the row of its submission says so
 
 
 @dataclass(frozen=True)
@@ -161,18 +165,16 @@ def put_together(
     rows: Iterable[Row],
     *,
     weights: Mapping[str, float] | None = None,
-    down_before: Mapping[str, float] | None = None,
     whose: str = "",
 ) -> Lived:
-    """`rows` in order of time: all of each job that was there before the stretch began, and everything in it. `down_before`: nodes that
-    took no jobs when it began. Rows of jobs that are not listed do not count."""
+    """`rows` in order of time: all of nodes and of each job that was there before the stretch began, and everything in it. Rows of jobs
+    that are not listed do not count."""
     listed = tuple(jobs)
     number = {job.id: i for i, job in enumerate(listed)}
     stories = [_Story(i, job) for i, job in enumerate(listed)]
     suspensions: list[Suspension] = []
     requeues = 0
-    closed: dict[str, float] = dict(down_before or {})
-    down: list[tuple[str, float, float]] = []
+    nodes = _Nodes()
     for row in rows:
         if row.time_s > end_s:
             break
@@ -184,19 +186,14 @@ def put_together(
                     if row.kind == "suspend":
                         suspensions.append(Suspension(row.time_s, at, str(row.args.get("why", ""))))
                     requeues += row.kind == "requeue"
-        elif row.kind in ("drain", "node-down"):
-            closed.setdefault(str(row.args.get("node", "")), row.time_s)
-        elif row.kind in ("undrain", "node-up"):
-            node = str(row.args.get("node", ""))
-            if node in closed:
-                down.append((node, closed.pop(node), row.time_s))
-    down += [(node, since_s, end_s) for node, since_s in closed.items()]
+        else:
+            nodes.tell(row)
     starts: dict[int, float] = {}
     waits: dict[int, float] = {}
     for story in stories:
         story.close(end_s)
         if story.first_s is not None and begin_s <= story.first_s <= end_s:
-            starts[story.number] = story.first_s - story.ready_s
+            starts[story.number] = story.start_wait_s
         ended_s = story.job.finished_s
         if story.first_s is not None and ended_s is not None and begin_s <= ended_s <= end_s:
             waits[story.number] = sum(one.end_s - one.begin_s for one in story.queued)
@@ -211,7 +208,9 @@ def put_together(
         waits,
         tuple(suspensions),
         requeues,
-        tuple((node, max(b, begin_s), min(e, end_s)) for node, b, e in down if e > begin_s and b < end_s),
+        tuple(
+            (node, max(b, begin_s), min(e, end_s)) for node, b, e in nodes.closed(end_s) if e > begin_s and b < end_s
+        ),
         dict(weights or {}),
         whose,
     )
@@ -225,7 +224,7 @@ class _Story:
         self.runs: list[Stretch] = []
         self.queued: list[Stretch] = []
         self.first_s: float | None = None
-        self.ready_s = job.submit_s  #: when it could have run
+        self.start_wait_s = 0.0  #: in the queue before that
         self._places: tuple[Place, ...] | None = None  #: None: it has no GPUs
         self._since_s = job.submit_s
         self._waits = not job.blocked
@@ -234,7 +233,10 @@ class _Story:
         if row.kind == "start":
             self._stop(row.time_s)
             self._places, self._since_s = places_of(row.args), row.time_s
-            self.first_s = row.time_s if self.first_s is None else self.first_s
+            if self.first_s is None:
+                self.first_s = row.time_s
+                self.start_wait_s = sum(one.end_s - one.begin_s for one in self.queued)
+        elif row.kind == "submit" and row.args.get("blocked"):
             self._waits = False
         elif row.kind in _STOPS:
             self._stop(row.time_s)
@@ -242,8 +244,6 @@ class _Story:
         elif row.kind in ("admit", "release"):
             self._waits = False  # until now it waited for other jobs, or for whoever held it
             self._stop(row.time_s)
-            if self.first_s is None:
-                self.ready_s = row.time_s
             self._waits, self._since_s = True, row.time_s
 
     def _stop(self, time_s: float) -> None:
@@ -257,6 +257,35 @@ class _Story:
     def close(self, end_s: float) -> None:
         done_s = self.job.finished_s
         self._stop(end_s if done_s is None else min(done_s, end_s))
+
+
+class _Nodes:
+    """Which nodes take no jobs, row by row. People drain one, the executor says that one is down: either alone keeps it closed."""
+
+    def __init__(self) -> None:
+        self._causes: dict[str, set[str]] = {}
+        self._since_s: dict[str, float] = {}
+        self._done: list[tuple[str, float, float]] = []
+
+    def tell(self, row: Row) -> None:
+        node = str(row.args.get("node", ""))
+        if row.kind in _OPENS.values():
+            self._causes.setdefault(node, set()).add(row.kind)
+            self._since_s.setdefault(node, row.time_s)
+        elif row.kind in _OPENS:
+            self._undo(node, _OPENS[row.kind], row.time_s)
+        elif row.kind == "scheduler-up":
+            for one in self._causes:
+                self._undo(one, "node-down", row.time_s)
+
+    def _undo(self, node: str, cause: str, time_s: float) -> None:
+        left = self._causes.get(node, set())
+        left.discard(cause)
+        if not left and node in self._since_s:
+            self._done.append((node, self._since_s.pop(node), time_s))
+
+    def closed(self, end_s: float) -> list[tuple[str, float, float]]:
+        return [*self._done, *((node, since_s, end_s) for node, since_s in self._since_s.items())]
 
 
 def places_of(args: Mapping[str, Any]) -> tuple[Place, ...]:

@@ -138,6 +138,8 @@ class Scheduler:
         """Go on from what the store has and from what really runs."""
         sys.setswitchinterval(min(sys.getswitchinterval(), GIVE_WAY_S))
         await self._recover()
+        # which nodes are down is told to each scheduler anew: what the last one was told may have ended meanwhile
+        self._inbox.put_nowait((lambda turn: turn.batch.record("scheduler-up", turn.now), None))
         self._loop = [asyncio.create_task(self._take_turns()), asyncio.create_task(self._listen())]
         for task in self._loop:
             task.add_done_callback(self._ended)
@@ -434,7 +436,7 @@ class Scheduler:
             core = self._floor.core
             core.change(turn.now, policy=policy, placer=placer)
             self.store.standing.put_settings({"policy": core.policy, "placer": core.placer})
-            self._setting = _with(self._setting, policy=core.policy, placer=core.placer)
+            self._setting = replace(self._setting, policy=core.policy, placer=core.placer)
             self.gate.clear()
             turn.batch.record("policy", turn.now, policy=core.policy, placer=core.placer, by=by)
 
@@ -504,7 +506,3 @@ class Scheduler:
 
 def _telling(scheduler: Scheduler, report: Report) -> Callable[[Turn], None]:
     return lambda turn: scheduler._floor.reported(turn, report)
-
-
-def _with(setting: Setting, *, policy: str, placer: str) -> Setting:
-    return replace(setting, policy=policy, placer=placer)

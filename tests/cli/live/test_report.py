@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import csv
+import time
 from pathlib import Path
+
+import pytest
+from tests.server.build import submission, submit
+
+from fairlead.cli.live import lived
+from fairlead.cli.live.lived import FromScheduler, FromStore, collect
+from fairlead.model.cluster import ClusterSpec, NodeSpec
+from fairlead.server.store import Batch, Store
 
 from .daemon import Daemon
 
@@ -71,7 +80,6 @@ def test_fewer_nodes_are_a_what_if_too(up: Daemon) -> None:
 
 
 def test_a_user_is_told_of_its_own_jobs_and_the_report_says_so(up: Daemon) -> None:
-    from fairlead.cli.live.lived import FromScheduler, collect
     from fairlead.client import Client
     from fairlead.record.lived_numbers import fold_lived
     from fairlead.record.report.lived import lived_report
@@ -80,7 +88,43 @@ def test_a_user_is_told_of_its_own_jobs_and_the_report_says_so(up: Daemon) -> No
     token = up("tokens", "create", "--user", "bob", "--tenant", "speech", "--role", "user").out.strip()
     with Client(up.url, token) as client:
         source = FromScheduler(client)
-        lived = collect(source, source.now_s - 3600.0, source.now_s)
-    assert (lived.jobs, lived.whose, lived.cluster.gpus) == ((), "bob's jobs only", 8)
-    page = lived_report(fold_lived(lived), lambda _: 0.0, notes=source.notes).html()
+        found = collect(source, source.now_s - 3600.0, source.now_s)
+    assert (found.jobs, found.whose, found.cluster.gpus) == ((), "bob's jobs only", 8)
+    page = lived_report(fold_lived(found), lambda _: 0.0, notes=source.notes).html()
     assert "These are your own jobs" in page
+
+
+def test_a_node_that_was_drained_long_before_is_out_of_service(up: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lived, "_ROWS", 2)  # so few rows before the stretch are looked at
+    monkeypatch.setattr(lived, "_SLACK_S", 0.0)
+    with up.client() as client:
+        client.drain("node-0", "a fan is broken")
+        for weight in range(1, 9):
+            client.put_tenant("vision", weight=weight)
+        time.sleep(0.02)
+        source = FromScheduler(client)
+        found = collect(source, source.now_s - 0.01, source.now_s)
+        assert found.down == (("node-0", found.begin_s, found.end_s),)
+        client.undrain("node-0")
+
+
+def test_what_a_store_has_of_nodes_counts_however_long_ago_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lived, "_ROWS", 5)
+    nodes = ClusterSpec(tuple(NodeSpec(name, 8) for name in ("a", "b", "c")))
+    with Store(tmp_path / "fairlead.db") as store:
+        submit(store, submission(time_s=1.0))
+        batch = Batch()
+        batch.record("drain", 2.0, node="a")
+        batch.record("node-down", 3.0, node="b")
+        batch.record("node-down", 3.0, node="c")
+        batch.record("node-up", 4.0, node="c")
+        for number in range(100):
+            batch.record("tenant", 1000.0 + number, tenant="vision")
+        store.write(batch)
+        store.standing.drain("a", 2.0, "ada", "")
+        found = collect(FromStore(store, nodes), 1080.0, 1099.0)
+        assert found.down == (("a", 1080.0, 1099.0), ("b", 1080.0, 1099.0))
+        store.prune(before_s=1000.0)  # the rows are gone, the node is drained all the same
+        assert collect(FromStore(store, nodes), 1080.0, 1099.0).down == (("a", 1080.0, 1099.0),)

@@ -203,6 +203,17 @@ async def test_a_node_is_open_only_where_nobody_has_closed_it(tmp_path: Path) ->
         assert one.scheduler.closed() == frozenset()
 
 
+@lived
+async def test_a_scheduler_that_begins_says_so_before_it_is_told_of_nodes(tmp_path: Path) -> None:
+    def told(one: World) -> list[str]:
+        return [event.kind for event in one.store.events() if event.job is None]
+
+    for want in (["scheduler-up", "node-down"], ["scheduler-up", "node-down"] * 2):
+        async with world(tmp_path, gpus=1, nodes=2, engine=Engine.over) as one:
+            engine_of(one).tell(ReportKind.NODE_DOWN, one.scheduler.spec.nodes[0].name, "power")
+            await one.until(lambda one=one, want=want: told(one) == want)
+
+
 def able(**can: bool) -> Callable[[LocalExecutor], LocalExecutor]:
     def made(local: LocalExecutor) -> LocalExecutor:
         engine = Engine.over(local)

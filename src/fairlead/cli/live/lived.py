@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fairlead.model.cluster import ClusterSpec, NodeSpec
 from fairlead.model.errors import InputError
-from fairlead.record.lived import Lived, LivedJob, Row, places_of, put_together
+from fairlead.record.lived import NODE_KINDS, Lived, LivedJob, Row, places_of, put_together
 
 if TYPE_CHECKING:
     from fairlead.client import Client
@@ -52,13 +52,17 @@ class Source(Protocol):
     def jobs(self, since_s: float) -> Iterable[JobLike]:
         """Those that live, and those that ended since then."""
 
-    def rows(self, since: int, limit: int) -> tuple[Sequence[tuple[int, Row]], int]:
-        """Of the journal behind row number `since`, each with its number; and up to which one everything was looked at."""
+    def rows(self, since: int, limit: int, kinds: Sequence[str] = ()) -> tuple[Sequence[tuple[int, Row]], int]:
+        """Of the journal behind row number `since`, each with its number; and up to which one everything was looked at. With `kinds`,
+        only these."""
 
     def rows_of(self, job: str) -> Sequence[Row]: ...
 
     def last(self) -> int:
         """The number of the journal's last row."""
+
+    def drained(self) -> Mapping[str, float]:
+        """Nodes that are drained at present, and since when."""
 
     def weights(self) -> Mapping[str, float]: ...
 
@@ -68,16 +72,12 @@ class Source(Protocol):
 def collect(source: Source, begin_s: float, end_s: float) -> Lived:
     """Jobs first, rows after: what happens meanwhile is of jobs that are not listed, and does not count."""
     jobs = {job.id: job for job in source.jobs(begin_s) if job.submit_s <= end_s}
-    rows = list(_rows_since(source, begin_s, end_s))
-    told = [row for job in jobs.values() if job.submit_s < begin_s for row in source.rows_of(job.id)]
-    older = {job.id for job in jobs.values() if job.submit_s < begin_s}
-    rows = sorted((*told, *(row for row in rows if row.job not in older)), key=lambda row: row.time_s)
-    if not jobs and not rows:
-        cluster = source.cluster(())
-    else:
-        cluster = source.cluster(rows)
+    older = dict.fromkeys(job.id for job in jobs.values() if job.submit_s < begin_s)
+    told = [row for job in older for row in source.rows_of(job)]
+    told += [row for row in _rows_since(source, begin_s, end_s) if row.job is not None and row.job not in older]
+    rows = sorted((*_rows_of_nodes(source), *told), key=lambda row: row.time_s)
     return put_together(
-        cluster,
+        source.cluster(rows),
         begin_s,
         end_s,
         [_lived(job, end_s) for job in jobs.values()],
@@ -96,14 +96,25 @@ def _lived(job: JobLike, end_s: float) -> LivedJob:
 
 
 def _rows_since(source: Source, begin_s: float, end_s: float) -> Iterator[Row]:
+    for row in _rows_behind(source, _first_since(source, begin_s - _SLACK_S, source.last())):
+        if row.time_s > end_s + _SLACK_S:
+            return
+        yield row
+
+
+def _rows_of_nodes(source: Source) -> Iterator[Row]:
+    """From the beginning, since a node that was closed long ago may be closed still. There are few. The row of a drain may be forgotten
+    while the node is drained, so that it is told by the node as well."""
+    for node, since_s in source.drained().items():
+        yield Row(since_s, "drain", None, {"node": node})
+    yield from _rows_behind(source, 0, NODE_KINDS)
+
+
+def _rows_behind(source: Source, at: int, kinds: Sequence[str] = ()) -> Iterator[Row]:
     last = source.last()
-    at = _first_since(source, begin_s - _SLACK_S, last)
     while at < last:
-        found, seen = source.rows(at, _ROWS)
-        for _, row in found:
-            if row.time_s > end_s + _SLACK_S:
-                return
-            yield row
+        found, seen = source.rows(at, _ROWS, kinds)
+        yield from (row for _, row in found)
         if seen <= at:
             return
         at = seen
@@ -136,6 +147,7 @@ class FromScheduler:
         )
         found = client.cluster()
         self._last, self.now_s = found.last_event, found.now_s or 0.0
+        self._nodes = client.nodes()
 
     def jobs(self, since_s: float) -> Iterator[JobLike]:
         yield from self._client.all_jobs(live=True, sort="submitted", descending=False, limit=_PAGE)
@@ -144,8 +156,8 @@ class FromScheduler:
                 return
             yield job
 
-    def rows(self, since: int, limit: int) -> tuple[list[tuple[int, Row]], int]:
-        page = self._client.events(since=since, limit=limit)
+    def rows(self, since: int, limit: int, kinds: Sequence[str] = ()) -> tuple[list[tuple[int, Row]], int]:
+        page = self._client.events(since=since, kinds=kinds, limit=limit)
         return [(one.seq, Row(one.time_s, one.kind, one.job, one.args)) for one in page.events], page.last
 
     def rows_of(self, job: str) -> list[Row]:
@@ -160,11 +172,14 @@ class FromScheduler:
     def last(self) -> int:
         return self._last
 
+    def drained(self) -> dict[str, float]:
+        return {node.name: node.drained_s for node in self._nodes if node.drained_s is not None}
+
     def weights(self) -> dict[str, float]:
         return {tenant.name: tenant.weight for tenant in self._client.tenants()}
 
     def cluster(self, rows: Sequence[Row]) -> ClusterSpec:
-        return ClusterSpec(tuple(NodeSpec(node.name, node.gpus, node.gpu_type) for node in self._client.nodes()))
+        return ClusterSpec(tuple(NodeSpec(node.name, node.gpus, node.gpu_type) for node in self._nodes))
 
 
 class FromStore:
@@ -201,8 +216,8 @@ class FromStore:
                 return
             cursor = page.cursor
 
-    def rows(self, since: int, limit: int) -> tuple[list[tuple[int, Row]], int]:
-        found = self._store.events(since, limit=limit)
+    def rows(self, since: int, limit: int, kinds: Sequence[str] = ()) -> tuple[list[tuple[int, Row]], int]:
+        found = self._store.events(since, limit=limit, kinds=kinds)
         rows = [(one.seq, Row(one.time_s, one.kind, one.job_id, one.args)) for one in found]
         return rows, rows[-1][0] if len(rows) >= limit else self.last()
 
@@ -211,6 +226,9 @@ class FromStore:
 
     def last(self) -> int:
         return self._store.recover().last_event
+
+    def drained(self) -> dict[str, float]:
+        return {node.name: node.drained_s for node in self._store.standing.nodes() if node.drained_s is not None}
 
     def weights(self) -> dict[str, float]:
         return {tenant.name: tenant.weight for tenant in self._store.standing.tenants()}

@@ -39,8 +39,9 @@ def _title(window_s: float) -> str:
 
 def _tiles(n: LivedNumbers) -> list[Tile]:
     lived = n.lived
-    done = n.states.get("done", 0)
-    ends = n.ended - n.states.get("cancelled", 0)
+    well = f"{percent(n.states.get('done', 0) / n.ended)} of them well" if n.ended else ""
+    if cancelled := n.states.get("cancelled", 0):
+        well += f", {cancelled:,} cancelled"
     down = lived.down_gpu_s() / n.capacity_gpu_s if n.capacity_gpu_s else 0.0
     return [
         Tile(
@@ -48,7 +49,7 @@ def _tiles(n: LivedNumbers) -> list[Tile]:
             percent(n.utilization),
             f"{digits(n.held_gpu_s / 3600)} of {digits(n.capacity_gpu_s / 3600)} GPU-hours",
         ),
-        Tile("jobs ended", f"{n.ended:,}", f"{percent(done / ends)} of them well" if ends else "none by itself"),
+        Tile("jobs ended", f"{n.ended:,}", well),
         Tile(
             "wait, median",
             duration(n.wait_s.p50),

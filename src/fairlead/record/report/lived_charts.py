@@ -14,6 +14,7 @@ from fairlead.record.report.charts import ChartSpec, SeriesSpec, moments
 from fairlead.record.runs import Floats, fold_runs
 from fairlead.record.series import fold_cdf, fold_raster
 from fairlead.record.spread import Spread
+from fairlead.record.steps import Bins, bin_averages
 from fairlead.record.story import listed
 from fairlead.record.units import count, digits, duration, percent, unit_for
 
@@ -23,6 +24,7 @@ _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _STATES = ("done", "failed", "lost", "refused", "cancelled")
 _STATE_TONES = {"done": 2, "failed": 3, "lost": 1, "refused": 4, "cancelled": 9}
 DAY_S = 86400.0
+_QUARTER_S = 900.0  #: each lies in one hour of the wall's clock, wherever on earth the wall is
 
 #: seconds that the clock on the wall is ahead of UTC at some moment
 AheadOfUtc = Callable[[float], float]
@@ -408,13 +410,7 @@ class LivedCharts:
         }
 
     def _busy_hours(self) -> ChartSpec:
-        total = self.n.held_gpus.sum(axis=0) / max(self.lived.cluster.gpus, 1)
-        local = self.wall(self.middle_s)
-        day, hour = ((local // DAY_S).astype(int) + 3) % 7, (local % DAY_S // 3600).astype(int)
-        sums, counts = np.zeros((7, 24)), np.zeros((7, 24))
-        np.add.at(sums, (day, hour), total)
-        np.add.at(counts, (day, hour), 1.0)
-        z = np.divide(sums, counts, out=np.full((7, 24), np.nan), where=counts > 0)
+        z = self._in_use_by_hour()
         high, low = (np.unravel_index(pick(z), z.shape) for pick in (np.nanargmax, np.nanargmin))
         return {
             "title": "When the cluster is busy",
@@ -429,6 +425,24 @@ class LivedCharts:
             "z_title": "in use",
             "z_scale": "percent",
         }
+
+    def _in_use_by_hour(self) -> Floats:
+        """The part of all GPU-time that was in use, by day of the week and hour; NaN for hours that the stretch has none of."""
+        lived = self.lived
+        first, last = math.floor(lived.begin_s / _QUARTER_S), math.ceil(lived.end_s / _QUARTER_S)
+        bins = Bins(first * _QUARTER_S, last * _QUARTER_S, last - first)
+        sizes = np.array([run.gpus for run in lived.runs])
+        times = np.array([run.begin_s for run in lived.runs] + [run.end_s for run in lived.runs])
+        held = np.maximum(bin_averages(times, np.concatenate([sizes, -sizes]), bins), 0.0)
+        edges = bins.edges_s
+        there_s = np.minimum(edges[1:], lived.end_s) - np.maximum(edges[:-1], lived.begin_s)
+        local = self.wall((edges[1:] + edges[:-1]) / 2)
+        day, hour = ((local // DAY_S).astype(int) + 3) % 7, (local % DAY_S // 3600).astype(int)
+        held_s, all_s = np.zeros((7, 24)), np.zeros((7, 24))
+        np.add.at(held_s, (day, hour), held * bins.width_s)
+        np.add.at(all_s, (day, hour), there_s * max(lived.cluster.gpus, 1))
+        part: Floats = np.divide(held_s, all_s, out=np.full((7, 24), np.nan), where=all_s > 0)
+        return part
 
     def _occupancy(self) -> ChartSpec:
         journal = self.lived.journal()

@@ -11,6 +11,7 @@ from fairlead.model.job import JobSpec, When
 from fairlead.runtime.protocols import Place
 
 SUBMIT = "submit"  #: the kind of the event that every submitted job begins with
+BLOCKED = "blocked"  #: the state of a job that waits for others
 
 
 @dataclass(frozen=True, slots=True)

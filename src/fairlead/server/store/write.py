@@ -14,6 +14,7 @@ from fairlead.model.errors import InputError
 from fairlead.model.job import LONGEST_NAME, JobSpec
 from fairlead.server.store.errors import KeyReused, NoSuchJob, StoreMistake
 from fairlead.server.store.rows import (
+    BLOCKED,
     SUBMIT,
     Batch,
     Event,
@@ -146,7 +147,9 @@ def _submit(rows: _Rows, submission: Submission) -> Submitted:
     keys = []
     for number, index in enumerate(spec.array or (None,)):
         keys.append(JobKey(first + number, f"{array_id}_{index}" if array_id else str(first)))
-        args = {"foreign": submission.foreign} if submission.foreign else {}
+        args: dict[str, Any] = {"foreign": submission.foreign} if submission.foreign else {}
+        if submission.state == BLOCKED:
+            args["blocked"] = True  # its state won't say so any more once it has ended
         rows.event(Event(SUBMIT, submission.time_s, keys[-1].seq, args=args))
         key = submission.key if number == 0 else None
         rows.jobs.append(_job(submission, keys[-1], spec, first, array_id, index, key, rows.counters.event))
