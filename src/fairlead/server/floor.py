@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 import math
-import signal
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ from fairlead.runtime.live_jobs import Status
 from fairlead.runtime.protocols import Capabilities, Report, ReportKind, Suspension
 from fairlead.server.closed import Closed
 from fairlead.server.handover import Handover
-from fairlead.server.jobs import Job, State, Verdict
+from fairlead.server.jobs import Job, State, Verdict, between, signal_name
 from fairlead.server.metrics import Metrics
 from fairlead.server.places import PlaceMap
 from fairlead.server.store.rows import Waited
@@ -343,7 +342,7 @@ class Floor:
         job.kept = 0
         turn.batch.record(str(report.kind), turn.now, job.seq, job.run, method=str(report.method or ""))
         if job.is_running and job.begun_s is None:
-            job.begun_s = _between(job.started_s, report.time_s, turn.now)
+            job.begun_s = between(job.started_s, report.time_s, turn.now)
             self.watch(job)
         if self.handover.is_leaving(job.id, job.run):  # it could not be suspended before it was there
             turn.effects.append(Suspend(job.id, job.run))
@@ -374,12 +373,12 @@ class Floor:
             verdict = Verdict(State.DONE)
         elif report.signal is not None:
             verdict = Verdict(
-                State.FAILED, "signal", f"killed by {_signal(report.signal)}; {report.message}".rstrip("; ")
+                State.FAILED, "signal", f"killed by {signal_name(report.signal)}; {report.message}".rstrip("; ")
             )
         else:
             verdict = Verdict(State.FAILED, "exit-code", f"exit code {report.exit_code}; {report.message}".rstrip("; "))
         self.not_begun.discard((job.id, job.run))
-        ended_s = _between(job.begun_s or job.started_s, report.time_s, turn.now)
+        ended_s = between(job.begun_s or job.started_s, report.time_s, turn.now)
         self._finish(turn, job, verdict, report.exit_code, report.signal, ended_s)
 
     def _failed_to_start(self, turn: Turn, job: Job, report: Report) -> None:
@@ -490,15 +489,3 @@ class Floor:
             self._never(turn, waiting, ended.id)
         elif not waiting.waits_for:
             self._let_in(turn, waiting)
-
-
-def _between(first_s: float | None, told_s: float, now_s: float) -> float:
-    """A supervisor knows better than we when something was, but its clock need not agree with ours."""
-    return now_s if first_s is None else max(first_s, min(told_s, now_s))
-
-
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,7 +11,7 @@ from typing import Any
 from fairlead.model.job import JobSpec, When
 from fairlead.runtime.live_jobs import LiveJob, Standing, Status
 from fairlead.runtime.protocols import Capabilities, Order, Place, Suspension
-from fairlead.server.store.rows import JobRow
+from fairlead.server.store.rows import JobRow, Submission, Submitted
 
 
 class State(StrEnum):
@@ -186,3 +187,34 @@ def why_it_stays(spec: JobSpec, can: Capabilities) -> str:
     if not can.migrate and not spec.may_requeue:
         return "a suspended job can only go on where it was here, or be started again, which this one does not allow"
     return ""
+
+
+def jobs_of(submission: Submission, submitted: Submitted) -> list[Job]:
+    """What was submitted, as the store has named it."""
+    return [
+        Job(
+            seq=key.seq,
+            id=key.id,
+            user=submission.user,
+            tenant=submission.tenant,
+            spec=submission.spec,
+            submit_s=submission.time_s,
+            state=State(submission.state),
+            array_id=submitted.array_id,
+            array_index=index,
+            foreign=submission.foreign,
+        )
+        for key, index in zip(submitted.jobs, submission.spec.array or (None,), strict=True)
+    ]
+
+
+def between(first_s: float | None, told_s: float, now_s: float) -> float:
+    """A supervisor knows better than we when something was, but its clock need not agree with ours."""
+    return now_s if first_s is None else max(first_s, min(told_s, now_s))
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -29,7 +29,7 @@ from fairlead.runtime.warm import warm_up
 from fairlead.server.declining import declining, what_became_of
 from fairlead.server.floor import Floor
 from fairlead.server.gate import Gate
-from fairlead.server.jobs import Job, State
+from fairlead.server.jobs import Job, State, jobs_of
 from fairlead.server.metrics import Metrics
 from fairlead.server.recovery import Setting, go_on
 from fairlead.server.store import Batch, GroupWriter, NodeRow, Store, StoreError, Submission, Submitted
@@ -342,21 +342,7 @@ class Scheduler:
         return submitted
 
     def _letting_in(self, submission: Submission, submitted: Submitted) -> Callable[[Turn], None]:
-        made = [
-            Job(
-                seq=key.seq,
-                id=key.id,
-                user=submission.user,
-                tenant=submission.tenant,
-                spec=submission.spec,
-                submit_s=submission.time_s,
-                state=State(submission.state),
-                array_id=submitted.array_id,
-                array_index=index,
-                foreign=submission.foreign,
-            )
-            for key, index in zip(submitted.jobs, submission.spec.array or (None,), strict=True)
-        ]
+        made = jobs_of(submission, submitted)
 
         def admit(turn: Turn) -> None:
             self.gate.came(submission.user, len(made))
