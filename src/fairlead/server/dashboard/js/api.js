@@ -54,11 +54,12 @@ export const put = async (path, body, signal) => (await request('PUT', path, { b
 /** Who has this token; rejects with a Problem where nobody has. */
 export const whoHas = async (given) => (await request('GET', '/v1/me', { given })).json();
 
-/** The body as text, piece by piece as it comes, until it ends or `signal` says so. */
+/** The body as text, piece by piece as it comes, until it ends or `signal` says so. The first piece is empty: it is answered. */
 export async function* pieces(path, parameters, signal, headers = {}) {
   const answer = await request('GET', withQuery(path, parameters), { signal, headers });
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   try {
+    yield '';
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
