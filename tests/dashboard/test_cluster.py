@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 from tests.server.api.service import Service, wait_for
 
 from fairlead.runtime.protocols import Report, ReportKind
@@ -154,6 +154,22 @@ def test_the_overview_draws_itself_and_follows(signed_in: SignedIn, live: Servic
     expect(at.page.get_by_role("button", name="1 hour")).to_have_attribute("aria-pressed", "true")
     live.ask("ann", "POST", f"/v1/jobs/{blocker}/cancel")
     expect(tile).to_contain_text("0")
+
+
+def test_figures_of_this_moment_are_no_means(signed_in: SignedIn, live: Service, running: str) -> None:
+    def told(route: Route) -> None:
+        answer = route.fetch()
+        means = {"allocated": [0.5] * 120, "waiting": [0.5] * 120}
+        route.fulfill(response=answer, json=answer.json() | means | {"waiting_most": 9, "started": 7})
+
+    at = signed_in("ada", "/jobs")
+    at.page.route("**/v1/overview?*", told)
+    at.go("/")
+    tile = at.page.locator(".tile", has_text="Allocated now")
+    expect(tile).to_contain_text("38 %")
+    expect(tile).to_contain_text("3 GPUs")
+    expect(at.page.get_by_role("region", name="Jobs waiting")).to_contain_text("On average 0.5 waited, at most 9.")
+    expect(at.page.get_by_text("7 jobs started")).to_be_visible()
 
 
 @pytest.mark.parametrize("phone", [False, True])

@@ -134,9 +134,8 @@ export default {
 
     const show = (now) => {
       const total = Object.values(now.pending).reduce((sum, one) => sum + one, 0);
-      const held = now.allocated.at(-1) ?? 0;
-      const starts = now.tenants.reduce((sum, one) => sum + one.started, 0);
-      setText(said, `${count(starts, 'job')} started and ${number(now.ended)} ended in the last ${duration(now.until_s - now.from_s)}.`);
+      const held = now.tenants.reduce((sum, one) => sum + one.gpus_used, 0);
+      setText(said, `${count(now.started, 'job')} started and ${number(now.ended)} ended in the last ${duration(now.until_s - now.from_s)}.`);
       const figures = [
         ['GPUs allocated', number(Math.round(mean(now.allocated))), `of ${number(now.gpus)}, on average`],
         ['Allocated now', percent(now.gpus ? held / now.gpus : 0), `${number(Math.round(held))} GPUs`],
@@ -151,7 +150,7 @@ export default {
       });
       setText(used.sentence, usageSentence(now));
       setText(why.sentence, pendingSentence(now, total));
-      setText(queue.sentence, `On average ${number(Math.round(mean(now.waiting) * 10) / 10)} waited, at most ${number(Math.round(Math.max(...now.waiting, 0)))}.`);
+      setText(queue.sentence, `On average ${number(Math.round(mean(now.waiting) * 10) / 10)} waited, at most ${number(now.waiting_most)}.`);
       setText(wait.sentence, waitSentence(now.tenants));
       setText(share.sentence, shareSentence(now.tenants));
       setText(stops.sentence, `${count(now.suspensions, 'suspension')} by the policy, for ${count(now.started, 'first start')}.`);
