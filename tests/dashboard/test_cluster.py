@@ -70,6 +70,29 @@ def test_enter_on_a_gpu_opens_the_job_that_has_it(signed_in: SignedIn, live: Ser
     expect(at.page.get_by_role("heading", name="runs", exact=True)).to_be_visible()
 
 
+def test_a_link_on_the_map_keeps_the_focus_while_the_map_changes(
+    signed_in: SignedIn, live: Service, running: str
+) -> None:
+    node = live.ask("ada", "GET", f"/v1/jobs/{running}").json()["places"][0]["node"]
+    at = signed_in("ada", "/cluster")
+    expect(at.page.locator(f".legend a[href='#/jobs/{running}']")).to_be_visible()
+    at.page.locator("canvas").focus()
+    for _ in range(1 if node == "node-0" else 5):
+        at.page.keyboard.press("ArrowRight")
+    for _ in range(2):  # the node, and the job
+        at.page.keyboard.press("Tab")
+    link = at.page.locator(".tip").get_by_role("link", name="runs")
+    expect(link).to_be_focused()
+    live.scheduler.metrics.gpus(GpuReading(node, g, f"GPU-{g}", "T", 40.0, 1000.0, 7000.0) for g in range(4))
+    other = live.submit(resources={"gpus": 1}, name="another")
+    expect(at.page.get_by_role("status").filter(has_text="4 free")).to_be_visible()
+    expect(at.page.locator(".tip")).to_contain_text("40 % busy")
+    expect(link).to_be_focused()
+    live.scheduler.metrics.gpus([])
+    live.ask("ann", "POST", f"/v1/jobs/{other}/cancel")
+    live.until("ann", other, "cancelled")
+
+
 def test_colours_by_tenant_use_and_memory(signed_in: SignedIn, live: Service, running: str) -> None:
     at = signed_in("ann", "/cluster?by=tenant")
     legend = at.page.locator(".legend")

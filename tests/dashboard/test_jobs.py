@@ -88,6 +88,18 @@ def test_rows_keep_their_order_while_jobs_change(signed_in: SignedIn, live: Serv
         live.ask("ann", "POST", f"/v1/jobs/{job}/cancel")
 
 
+def test_a_row_keeps_the_focus_when_one_above_it_goes(signed_in: SignedIn, live: Service, full: str) -> None:
+    jobs = [live.submit(name=f"queued-{i}", resources={"gpus": 1}) for i in range(4)]
+    at = signed_in("ann", "/jobs?search=queued&state=waiting&sort=name&descending=false")
+    rows = at.page.locator("tbody tr")
+    expect(rows).to_have_count(4)
+    link = at.page.get_by_role("link", name=jobs[3], exact=True)
+    link.focus()
+    live.ask("ann", "POST", f"/v1/jobs/{jobs[1]}/cancel")
+    expect(rows).to_have_count(3)
+    expect(link).to_be_focused()
+
+
 def test_a_job_says_why_it_waits_and_when_to_expect_it(signed_in: SignedIn, live: Service, full: str) -> None:
     job = live.submit(name="waits", resources={"gpus": 4}, time_limit="1h")
     at = signed_in("ann", f"/jobs/{job}")
