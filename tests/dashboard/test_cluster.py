@@ -195,6 +195,18 @@ def test_figures_of_this_moment_are_no_means(signed_in: SignedIn, live: Service,
     expect(at.page.get_by_text("7 jobs started")).to_be_visible()
 
 
+def test_a_span_that_is_chosen_while_the_scheduler_is_busy_comes_later(signed_in: SignedIn, live: Service) -> None:
+    at = signed_in("ada", "/")
+    at.expected = ["status of 503"]
+    expect(at.page.locator("main[data-shown]")).to_be_visible()
+    at.page.route(
+        "**/v1/overview?span=1h", lambda route: route.fulfill(status=503, json={"detail": "too busy"}), times=1
+    )
+    with at.page.expect_response(lambda answer: "span=1h" in answer.url and answer.ok):
+        at.page.get_by_role("button", name="1 hour").click()
+        expect(at.page.get_by_role("alert").filter(has_text="too busy")).to_be_visible()
+
+
 @pytest.mark.parametrize("phone", [False, True])
 def test_no_page_is_wider_than_the_screen(signed_in: SignedIn, running: str, phone: bool) -> None:
     at = signed_in("ada", "/", phone=phone)

@@ -100,6 +100,44 @@ def test_a_row_keeps_the_focus_when_one_above_it_goes(signed_in: SignedIn, live:
     expect(link).to_be_focused()
 
 
+def test_next_page_twice_before_the_answer_is_one_page(signed_in: SignedIn, live: Service, full: str) -> None:
+    sweep = live.submit(name="twice", array="0-59", resources={"gpus": 1})
+    at = signed_in("ann", "/jobs?search=twice")
+    rows = at.page.locator("tbody tr")
+    expect(rows).to_have_count(50)
+    at.page.get_by_role("button", name="Next page").evaluate("(button) => { button.click(); button.click(); }")
+    expect(rows).to_have_count(10)
+    expect(at.page.get_by_text("51 to 60")).to_be_visible()
+    at.page.get_by_role("button", name="Previous page").click()
+    expect(at.page.get_by_text("1 to 50")).to_be_visible()
+    live.ask("ann", "POST", f"/v1/jobs/{sweep}/cancel")
+
+
+def test_a_list_that_can_not_be_had_at_once_comes_later(signed_in: SignedIn, live: Service, full: str) -> None:
+    at = signed_in("ann", "/jobs")
+    at.expected = ["status of 503"]
+    expect(at.page.locator("main[data-shown]")).to_be_visible()
+    at.page.route("**/v1/jobs?*sort=gpus*", lambda route: route.fulfill(status=503, json={"detail": "busy"}), times=1)
+    at.page.get_by_role("button", name="GPUs").click()
+    expect(at.page.get_by_role("alert").filter(has_text="busy")).to_be_visible()
+    expect(at.page.get_by_role("columnheader", name="GPUs")).to_have_attribute("aria-sort", "descending")
+
+
+def test_a_search_ends_with_its_page(signed_in: SignedIn) -> None:
+    at = signed_in("ann", "/jobs")
+    expect(at.page.get_by_role("heading", name="Jobs")).to_be_visible()
+    at.page.clock.install()
+    at.page.evaluate(
+        """() => { const search = document.getElementById('search');
+        search.value = 'late';
+        search.dispatchEvent(new Event('input'));
+        location.hash = '/cluster'; }"""
+    )
+    expect(at.page.get_by_role("heading", name="Cluster")).to_be_visible()
+    at.page.clock.fast_forward(1000)
+    assert at.page.evaluate("location.hash") == "#/cluster"
+
+
 def test_a_job_says_why_it_waits_and_when_to_expect_it(signed_in: SignedIn, live: Service, full: str) -> None:
     job = live.submit(name="waits", resources={"gpus": 4}, time_limit="1h")
     at = signed_in("ann", f"/jobs/{job}")

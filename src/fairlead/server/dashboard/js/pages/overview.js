@@ -124,7 +124,8 @@ export default {
       span = name;
       buttons.forEach((button, i) => setAttribute(button, 'aria-pressed', String(Object.keys(SPANS)[i] === span)));
       rememberQuery({ span: span === '6h' ? '' : span });
-      ask();
+      turn += 1;
+      again();
     };
     root.append(
       h('div.pagehead', {}, h('div', {}, h('h1', {}, 'Overview'), said), h('div.end', {}, h('span.soft', { id: 'span' }, 'The last'), h('div.segments', { role: 'group', 'aria-labelledby': 'span' }, buttons))),
@@ -166,13 +167,13 @@ export default {
     };
     let turn = 0;
     const ask = async () => {
-      const mine = ++turn;
+      const mine = turn;
       const now = await get('/v1/overview', { span }, signal);
-      if (mine !== turn) return null;
+      if (mine !== turn) return null; // another span was chosen meanwhile
       await show(now);
       root.dataset.shown = 'true';
       return now.last_event;
     };
-    keepFresh(ask, signal, 4000);
+    const again = keepFresh(ask, signal, 4000);
   },
 };
