@@ -89,3 +89,15 @@ def test_what_a_failed_request_would_have_told_is_asked_for_again(signed_in: Sig
     expect(state).to_have_text("drained")
     live.ask("ada", "POST", "/v1/nodes/node-1/undrain")
     expect(state).to_have_text("up")
+
+
+def test_a_pause_leaves_nothing_behind(signed_in: SignedIn) -> None:
+    at = signed_in("ann", "/jobs")
+    found = at.page.evaluate(
+        """async () => { const { pause } = await import('/ui/js/api.js'), heard = new Set();
+        const signal = { aborted: false, addEventListener: (_, one) => heard.add(one), removeEventListener: (_, one) => heard.delete(one) };
+        await pause(1, signal);
+        const late = new Promise((resolve) => setTimeout(resolve, 1000, 'late'));
+        return [heard.size, await Promise.race([pause(5000, AbortSignal.abort()).then(() => 'at once'), late])]; }"""
+    )
+    assert found == [0, "at once"]

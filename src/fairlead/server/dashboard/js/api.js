@@ -89,6 +89,13 @@ export async function* events(path, parameters, signal) {
 
 /** Resolves after so long, at once where `signal` has spoken. */
 export const pause = (ms, signal) => new Promise((resolve) => {
-  const timer = setTimeout(resolve, ms);
-  signal?.addEventListener('abort', () => { clearTimeout(timer); resolve(); }, { once: true });
+  if (signal?.aborted) { resolve(); return; }
+  // a page that pauses for as long as it is open leaves nothing behind each time
+  const done = () => {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', done);
+    resolve();
+  };
+  const timer = setTimeout(done, ms);
+  signal?.addEventListener('abort', done);
 });
