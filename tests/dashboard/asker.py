@@ -1,7 +1,7 @@
 """Asks a scheduler what open pages of the dashboard ask, as often: `asker.py URL ADDRESS...`, until it is ended.
 
-Each address stands for a tab: one stream of counts, and the page's own questions again whenever something has happened, no sooner than
-the page would ask them. tests/dashboard/load.py has what it costs the scheduler.
+Each address stands for a tab: one stream of counts, and the page's own questions again whenever something has happened or the answers are
+old, no sooner than the page would ask them. tests/dashboard/load.py has what it costs the scheduler.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import json
 import os
 import sys
 import time
+from contextlib import suppress
 
 import httpx
 
 EXPLAIN_EVERY_S = 30.0
+OLD_S = 10.0
 
 
 class Tab:
@@ -42,7 +44,8 @@ class Tab:
             self._news.clear()
             every_s = await self._ask()
             await asyncio.sleep(max(every_s - (time.monotonic() - began_s), 0.0))
-            await self._news.wait()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), max(began_s + OLD_S - time.monotonic(), 0.0))
 
     async def _ask(self) -> float:
         """And how soon the page asks again."""

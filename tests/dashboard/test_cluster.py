@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 from tests.server.api.service import Service, wait_for
 
 from fairlead.runtime.protocols import Report, ReportKind
@@ -68,6 +68,29 @@ def test_enter_on_a_gpu_opens_the_job_that_has_it(signed_in: SignedIn, live: Ser
     expect(at.page.locator(".tip")).to_contain_text("runs")
     at.page.keyboard.press("Enter")
     expect(at.page.get_by_role("heading", name="runs", exact=True)).to_be_visible()
+
+
+def test_a_link_on_the_map_keeps_the_focus_while_the_map_changes(
+    signed_in: SignedIn, live: Service, running: str
+) -> None:
+    node = live.ask("ada", "GET", f"/v1/jobs/{running}").json()["places"][0]["node"]
+    at = signed_in("ada", "/cluster")
+    expect(at.page.locator(f".legend a[href='#/jobs/{running}']")).to_be_visible()
+    at.page.locator("canvas").focus()
+    for _ in range(1 if node == "node-0" else 5):
+        at.page.keyboard.press("ArrowRight")
+    for _ in range(2):  # the node, and the job
+        at.page.keyboard.press("Tab")
+    link = at.page.locator(".tip").get_by_role("link", name="runs")
+    expect(link).to_be_focused()
+    live.scheduler.metrics.gpus(GpuReading(node, g, f"GPU-{g}", "T", 40.0, 1000.0, 7000.0) for g in range(4))
+    other = live.submit(resources={"gpus": 1}, name="another")
+    expect(at.page.get_by_role("status").filter(has_text="4 free")).to_be_visible()
+    expect(at.page.locator(".tip")).to_contain_text("40 % busy")
+    expect(link).to_be_focused()
+    live.scheduler.metrics.gpus([])
+    live.ask("ann", "POST", f"/v1/jobs/{other}/cancel")
+    live.until("ann", other, "cancelled")
 
 
 def test_colours_by_tenant_use_and_memory(signed_in: SignedIn, live: Service, running: str) -> None:
@@ -154,6 +177,34 @@ def test_the_overview_draws_itself_and_follows(signed_in: SignedIn, live: Servic
     expect(at.page.get_by_role("button", name="1 hour")).to_have_attribute("aria-pressed", "true")
     live.ask("ann", "POST", f"/v1/jobs/{blocker}/cancel")
     expect(tile).to_contain_text("0")
+
+
+def test_figures_of_this_moment_are_no_means(signed_in: SignedIn, live: Service, running: str) -> None:
+    def told(route: Route) -> None:
+        answer = route.fetch()
+        means = {"allocated": [0.5] * 120, "waiting": [0.5] * 120}
+        route.fulfill(response=answer, json=answer.json() | means | {"waiting_most": 9, "started": 7})
+
+    at = signed_in("ada", "/jobs")
+    at.page.route("**/v1/overview?*", told)
+    at.go("/")
+    tile = at.page.locator(".tile", has_text="Allocated now")
+    expect(tile).to_contain_text("38 %")
+    expect(tile).to_contain_text("3 GPUs")
+    expect(at.page.get_by_role("region", name="Jobs waiting")).to_contain_text("On average 0.5 waited, at most 9.")
+    expect(at.page.get_by_text("7 jobs started")).to_be_visible()
+
+
+def test_a_span_that_is_chosen_while_the_scheduler_is_busy_comes_later(signed_in: SignedIn, live: Service) -> None:
+    at = signed_in("ada", "/")
+    at.expected = ["status of 503"]
+    expect(at.page.locator("main[data-shown]")).to_be_visible()
+    at.page.route(
+        "**/v1/overview?span=1h", lambda route: route.fulfill(status=503, json={"detail": "too busy"}), times=1
+    )
+    with at.page.expect_response(lambda answer: "span=1h" in answer.url and answer.ok):
+        at.page.get_by_role("button", name="1 hour").click()
+        expect(at.page.get_by_role("alert").filter(has_text="too busy")).to_be_visible()
 
 
 @pytest.mark.parametrize("phone", [False, True])

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Request, Route, expect
 from tests.server.api.service import Service, wait_for
 
 from fairlead.model.event import EventKind
@@ -88,6 +88,56 @@ def test_rows_keep_their_order_while_jobs_change(signed_in: SignedIn, live: Serv
         live.ask("ann", "POST", f"/v1/jobs/{job}/cancel")
 
 
+def test_a_row_keeps_the_focus_when_one_above_it_goes(signed_in: SignedIn, live: Service, full: str) -> None:
+    jobs = [live.submit(name=f"queued-{i}", resources={"gpus": 1}) for i in range(4)]
+    at = signed_in("ann", "/jobs?search=queued&state=waiting&sort=name&descending=false")
+    rows = at.page.locator("tbody tr")
+    expect(rows).to_have_count(4)
+    link = at.page.get_by_role("link", name=jobs[3], exact=True)
+    link.focus()
+    live.ask("ann", "POST", f"/v1/jobs/{jobs[1]}/cancel")
+    expect(rows).to_have_count(3)
+    expect(link).to_be_focused()
+
+
+def test_next_page_twice_before_the_answer_is_one_page(signed_in: SignedIn, live: Service, full: str) -> None:
+    sweep = live.submit(name="twice", array="0-59", resources={"gpus": 1})
+    at = signed_in("ann", "/jobs?search=twice")
+    rows = at.page.locator("tbody tr")
+    expect(rows).to_have_count(50)
+    at.page.get_by_role("button", name="Next page").evaluate("(button) => { button.click(); button.click(); }")
+    expect(rows).to_have_count(10)
+    expect(at.page.get_by_text("51 to 60")).to_be_visible()
+    at.page.get_by_role("button", name="Previous page").click()
+    expect(at.page.get_by_text("1 to 50")).to_be_visible()
+    live.ask("ann", "POST", f"/v1/jobs/{sweep}/cancel")
+
+
+def test_a_list_that_can_not_be_had_at_once_comes_later(signed_in: SignedIn, live: Service, full: str) -> None:
+    at = signed_in("ann", "/jobs")
+    at.expected = ["status of 503"]
+    expect(at.page.locator("main[data-shown]")).to_be_visible()
+    at.page.route("**/v1/jobs?*sort=gpus*", lambda route: route.fulfill(status=503, json={"detail": "busy"}), times=1)
+    at.page.get_by_role("button", name="GPUs").click()
+    expect(at.page.get_by_role("alert").filter(has_text="busy")).to_be_visible()
+    expect(at.page.get_by_role("columnheader", name="GPUs")).to_have_attribute("aria-sort", "descending")
+
+
+def test_a_search_ends_with_its_page(signed_in: SignedIn) -> None:
+    at = signed_in("ann", "/jobs")
+    expect(at.page.get_by_role("heading", name="Jobs")).to_be_visible()
+    at.page.clock.install()
+    at.page.evaluate(
+        """() => { const search = document.getElementById('search');
+        search.value = 'late';
+        search.dispatchEvent(new Event('input'));
+        location.hash = '/cluster'; }"""
+    )
+    expect(at.page.get_by_role("heading", name="Cluster")).to_be_visible()
+    at.page.clock.fast_forward(1000)
+    assert at.page.evaluate("location.hash") == "#/cluster"
+
+
 def test_a_job_says_why_it_waits_and_when_to_expect_it(signed_in: SignedIn, live: Service, full: str) -> None:
     job = live.submit(name="waits", resources={"gpus": 4}, time_limit="1h")
     at = signed_in("ann", f"/jobs/{job}")
@@ -155,6 +205,64 @@ def test_output_comes_as_it_is_printed_and_the_timeline_grows(signed_in: SignedI
     expect(at.page.locator(".pagehead .state")).to_have_text("done")
     expect(at.page.locator(".events")).to_contain_text("Ended: done")
     expect(at.page.get_by_role("region", name="Where it stands")).to_contain_text("It ended well.")
+
+
+def test_output_is_read_on_after_a_break_until_the_job_has_ended(signed_in: SignedIn, live: Service) -> None:
+    go_on = live.path / "go-on-printing"
+    job = live.submit(
+        name="broken-off", run=f"echo first line; until [ -e {go_on} ]; do sleep 0.1; done; echo last line"
+    )
+    at = signed_in("ann", "/jobs")
+    at.expected = ["503"]
+    tries = 0
+
+    def broken(route: Route) -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            route.fulfill(body="first li")  # and it ends there, as when the scheduler stops
+        elif tries == 2:
+            route.fulfill(status=503, json={"detail": "not just now"})
+        else:
+            route.continue_()
+
+    at.page.route("**/logs?*", broken)
+    at.go(f"/jobs/{job}")
+    log, output = at.page.get_by_role("log"), at.page.get_by_role("region", name="Output")
+    expect(log).to_have_text("first li")
+    expect(output).to_contain_text("The output can’t be read: not just now")
+    expect(log).to_have_text("first line\n")
+    expect(output.get_by_role("status")).to_have_text("")
+    go_on.write_text("")
+    expect(log).to_have_text("first line\nlast line\n")
+    expect(at.page.locator(".pagehead .state")).to_have_text("done")
+    at.page.wait_for_timeout(3500)
+    assert tries == 3, "a job that has ended prints no more"
+
+
+def test_output_without_end_of_line_is_bounded_also_while_nothing_is_drawn(signed_in: SignedIn, live: Service) -> None:
+    job = live.submit(run="yes '50 % done' | tr '\\n' '\\r' | head -c 5000000; echo the end")
+    live.until("ann", job, "done")
+    at = signed_in("ann", "/jobs")
+    at.page.evaluate(
+        """() => { window.largest = 0;
+        const make = document.createTextNode.bind(document);
+        document.createTextNode = (text) => { window.largest = Math.max(window.largest, text.length); return make(text); };
+        window.requestAnimationFrame = (draw) => { window.draw = draw; return 1; }; }"""
+    )
+
+    def is_read(request: Request) -> bool:
+        """Whoever has read all of it asks whether the job has ended."""
+        return request.url.endswith(f"/jobs/{job}") and any("/logs?" in url for url in at.asked)
+
+    with at.page.expect_request(is_read):
+        at.go(f"/jobs/{job}")
+    at.page.evaluate("window.draw()")
+    log = at.page.get_by_role("log")
+    expect(log).to_contain_text("the end")
+    expect(at.page.get_by_text("Only the end is here.")).to_be_visible()
+    assert 1000 < len(log.evaluate("(log) => log.textContent")) <= 2**20
+    assert at.page.evaluate("window.largest") <= 2**20
 
 
 def test_a_job_is_suspended_resumed_and_cancelled_from_its_page(signed_in: SignedIn, live: Service) -> None:

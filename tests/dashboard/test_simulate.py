@@ -45,9 +45,11 @@ def test_another_policy_and_other_nodes_beside_what_is_in_force(signed_in: Signe
         "srtf, with 2x4 more, without node-1",
     ]
     expect(at.page.get_by_role("button", name="Switch to")).to_have_count(0)  # she is no admin
+    at.page.evaluate("() => { window.first = document.querySelector('.plot'); }")
     at.page.get_by_label("Nodes to remove").fill("node-77")
     at.page.get_by_role("button", name="Compare").click()
     expect(rows.nth(1)).to_contain_text("no node is called 'node-77'")
+    assert at.page.evaluate("window.first.data === undefined"), "the chart of the comparison before is still kept"
 
 
 def test_an_admin_switches_to_it_after_a_question(signed_in: SignedIn, busy: Service) -> None:

@@ -75,6 +75,14 @@ def test_what_is_forgotten_changes_nothing_that_came_later() -> None:
         assert was.tolist() == pytest.approx(now.tolist())
 
 
+def test_the_most_since_then_counts_what_there_was_already() -> None:
+    steps = Steps()
+    assert steps.most(0.0) == 0.0
+    for time_s, by in ((10.0, 5.0), (20.0, -4.0), (30.0, 2.0), (40.0, -3.0)):
+        steps.add(time_s, by)
+    assert [steps.most(since_s) for since_s in (0.0, 10.0, 19.0, 20.0, 35.0, 40.0, 99.0)] == [5, 5, 5, 3, 3, 0, 0]
+
+
 changes = st.lists(st.tuples(st.integers(0, 20), st.integers(-3, 5)), min_size=1, max_size=30)
 
 

@@ -48,6 +48,12 @@ class Steps:
         upto = np.where(edges < time[0], 0.0, area[at] + (edges - time[at]) * value[at])
         return np.diff(upto) / np.diff(edges)
 
+    def most(self, since_s: float) -> float:
+        """The largest that it was from then on."""
+        first = int(np.searchsorted(np.array(self._time), since_s, side="right")) - 1
+        # before the first change it was nothing
+        return max((0.0, *self._value) if first < 0 else self._value[first:])
+
     def forget(self, before_s: float) -> None:
         keep = int(np.searchsorted(np.array(self._time), before_s, side="right")) - 1
         if keep > 0:

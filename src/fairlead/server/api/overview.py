@@ -110,6 +110,7 @@ class Overviews:
                 "allocated": _rounded(history.allocated.means(edges)),
                 "computing": _rounded(history.computing.means(edges)),
                 "waiting": _rounded(history.waiting.means(edges)),
+                "waiting_most": round(history.waiting.most(begin)),
                 "broken": _rounded(history.broken.means(edges)),
                 "suspensions_per_h": _rounded(history.suspensions.counts(edges) / np.diff(edges) * 3600),
                 "started": started,

@@ -345,6 +345,7 @@ class Overview(BaseModel):
     allocated: Series = Field(description="GPUs that jobs held")
     computing: Series = Field(description="of these, where the jobs' processes were there")
     waiting: Series = Field(description="jobs that were submitted and held nothing")
+    waiting_most: int = Field(description="the most of these at any one moment")
     broken: Series = Field(description="free GPUs of nodes that were partly used")
     suspensions_per_h: Series
     started: int = Field(description="jobs that started for the first time")

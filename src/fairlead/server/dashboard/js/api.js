@@ -54,11 +54,12 @@ export const put = async (path, body, signal) => (await request('PUT', path, { b
 /** Who has this token; rejects with a Problem where nobody has. */
 export const whoHas = async (given) => (await request('GET', '/v1/me', { given })).json();
 
-/** The body as text, piece by piece as it comes, until it ends or `signal` says so. */
+/** The body as text, piece by piece as it comes, until it ends or `signal` says so. The first piece is empty: it is answered. */
 export async function* pieces(path, parameters, signal, headers = {}) {
   const answer = await request('GET', withQuery(path, parameters), { signal, headers });
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   try {
+    yield '';
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
@@ -88,6 +89,13 @@ export async function* events(path, parameters, signal) {
 
 /** Resolves after so long, at once where `signal` has spoken. */
 export const pause = (ms, signal) => new Promise((resolve) => {
-  const timer = setTimeout(resolve, ms);
-  signal?.addEventListener('abort', () => { clearTimeout(timer); resolve(); }, { once: true });
+  if (signal?.aborted) { resolve(); return; }
+  // a page that pauses for as long as it is open leaves nothing behind each time
+  const done = () => {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', done);
+    resolve();
+  };
+  const timer = setTimeout(done, ms);
+  signal?.addEventListener('abort', done);
 });

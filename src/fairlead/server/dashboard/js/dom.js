@@ -43,8 +43,13 @@ export const setAttribute = (element, name, value) => {
  * `update(element, item)`. What stays keeps its element, and with it the focus and what is selected in it.
  */
 export const keyed = (parent, items, key, make, update) => {
-  const had = new Map();
-  for (const child of parent.children) had.set(child.dataset.key, child);
+  const wanted = new Set(items.map((item) => String(key(item)))), had = new Map();
+  // what goes, goes first: whatever stays below it is then where it belongs, and an element that is moved loses the focus
+  for (const child of [...parent.children]) {
+    const name = child.dataset.key;
+    if (wanted.has(name) && !had.has(name)) had.set(name, child);
+    else child.remove();
+  }
   let at = parent.firstElementChild;
   for (const item of items) {
     const name = String(key(item));
@@ -58,7 +63,6 @@ export const keyed = (parent, items, key, make, update) => {
     if (element === at) at = at.nextElementSibling;
     else parent.insertBefore(element, at);
   }
-  had.forEach((element) => element.remove());
 };
 
 const toasts = () => document.getElementById('toasts');

@@ -48,39 +48,46 @@ export const follow = async (signal) => {
   }
 };
 
+// times pass and GPUs are busy or idle though the journal has nothing new
+const OLD_MS = 10000;
+
 /**
- * Runs `ask` now and again whenever something has happened, no sooner than `every_ms` after it began last and never twice at
- * once; not at all while nobody looks. Where `ask` returns the number of the last journal row that its answer knows of, it is asked
- * again until that is the newest: answers are kept for a moment by the scheduler. Returns a function that asks at once.
+ * Runs `ask` now and again whenever something has happened, it has failed or its answer is old, no sooner than `every_ms` after it
+ * began last and never twice at once; not at all while nobody looks. Where `ask` returns the number of the last journal row that its
+ * answer knows of, it is asked again until that is the newest: answers are kept for a moment by the scheduler. Returns a function that
+ * asks at once, or as soon as the question that is under way is answered.
  */
 export const keepFresh = (ask, signal, every_ms = 2000) => {
-  let seen = -1, began = 0, asking = false, again = false, timer = 0;
+  let seen = -1, began = 0, asking = false, again = false, urgent = false, timer = 0;
   const run = async () => {
     if (signal.aborted) return;
     if (asking) { again = true; return; }
     asking = true;
-    again = false;
+    again = urgent = false;
     began = performance.now();
     seen = latest?.last_event ?? -1;
     try {
       const knows = await ask();
       if (typeof knows === 'number' && latest && knows < latest.last_event) again = true;
     } catch (error) {
+      seen = -1;
       if (error.name !== 'AbortError') report(error);
     }
     asking = false;
-    if (again) soon();
+    if (urgent) run();
+    else if (again) soon();
   };
   const soon = () => {
     if (timer || signal.aborted || document.hidden) return;
-    timer = setTimeout(() => { timer = 0; run(); }, Math.max(every_ms - (performance.now() - began), 0));
+    timer = setTimeout(() => { timer = 0; if (!document.hidden) run(); }, Math.max(every_ms - (performance.now() - began), 0));
   };
-  const look = () => { if (latest && latest.last_event !== seen) soon(); };
+  const isOld = () => !asking && performance.now() - began > OLD_MS;
+  const look = () => { if (latest && (again || latest.last_event !== seen || isOld())) soon(); };
   onCounts(look, signal);
   document.addEventListener('visibilitychange', look, { signal });
   signal.addEventListener('abort', () => clearTimeout(timer));
   run();
-  return run;
+  return () => { if (asking) urgent = true; else run(); };
 };
 
 /** What went wrong while nobody asked for anything: told once, by the shell. */

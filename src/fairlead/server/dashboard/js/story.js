@@ -1,6 +1,9 @@
 // A job's journal as phases for the timeline and as sentences for the list.
 import { count, duration } from './format.js';
 
+/** States that a job never leaves. */
+export const ENDED = new Set(['done', 'failed', 'cancelled', 'refused', 'lost']);
+
 export const PHASES = {
   blocked: 'Waiting for other jobs', queued: 'Queued', starting: 'Starting', running: 'Running', suspended: 'Suspended', held: 'Held',
   stopping: 'Stopping',

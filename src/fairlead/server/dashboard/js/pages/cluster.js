@@ -141,7 +141,13 @@ export default {
         if (share !== null) lines.push(h('span', {}, `${memory(data.memory_used_mib[global])} of memory, ${percent(share)}`));
       } else lines.push(h('span', {}, count(node.gpus, 'GPU')));
       if (node.state !== 'up') lines.push(h('span.bad', {}, node.state === 'drained' ? 'drained: starts nothing more' : 'down'));
-      tip.replaceChildren(...lines);
+      // a line that says the same stays, and with it the focus on its link
+      lines.forEach((line, nth) => {
+        const was = tip.children[nth];
+        if (!was) tip.append(line);
+        else if (!was.isEqualNode(line)) was.replaceWith(line);
+      });
+      while (tip.children.length > lines.length) tip.lastElementChild.remove();
       tip.classList.toggle('pinned', pinned);
       const below = box.y + box.height + tip.offsetHeight + 20 < map.height || box.y < tip.offsetHeight + 12;
       tip.style.setProperty('left', `${Math.max(Math.min(box.x, map.width - tip.offsetWidth - 4), 0)}px`);

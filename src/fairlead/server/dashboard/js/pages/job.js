@@ -7,10 +7,9 @@ import { keepFresh, now_s } from '../live.js';
 import { logView } from '../log.js';
 import { link } from '../router.js';
 import { mayControl, mayReadLogs } from '../session.js';
-import { PHASES, phases, placesText, sentence, summary } from '../story.js';
+import { ENDED, PHASES, phases, placesText, sentence, summary } from '../story.js';
 
-const ENDED = new Set(['done', 'failed', 'cancelled', 'refused', 'lost']);
-const EXPLAIN_EVERY_S = 30; // the twin looks ahead for it; the sentence changes slowly
+const EXPLAIN_EVERY_MS = 30000; // the twin looks ahead for it; the sentence changes slowly
 
 const jobLinks = (ids) => ids.flatMap((id, i) => [i ? ', ' : '', h('a', { href: link('/jobs/:id', { id }) }, id)]);
 const nodeLinks = (places) => places.map((place) => h('span.place', {}, h('a', { href: link('/nodes/:name', { name: place.node }) }, place.node),
@@ -111,7 +110,7 @@ const factsCard = () => {
   const more = h('details', { hidden: true }, h('summary', {}, 'As it was submitted'), spec);
   return {
     element: h('section.card', { 'aria-label': 'Facts' }, h('h2', {}, 'Facts'), list, more),
-    show: (job) => {
+    show: (job, ran_s) => {
       const now = now_s();
       const text = (value) => [value];
       const rows = [
@@ -120,7 +119,7 @@ const factsCard = () => {
         ['User', text(job.user)],
         ['Submitted', text(`${relative(job.submit_s, now)}, ${timeExact(job.submit_s, now)}`)],
         ['Waited', text(duration(Math.max((job.first_start_s ?? job.finished_s ?? now) - job.submit_s, 0)))],
-        ['Ran', text(job.first_start_s === null ? NOTHING : `${duration(job.ran_s)}${job.run > 1 ? ` in ${job.run} runs` : ''}`)],
+        ['Ran', text(job.first_start_s === null ? NOTHING : `${duration(ran_s)}${job.run > 1 ? ` in ${job.run} runs` : ''}`)],
         job.finished_s === null ? null : ['Ended', text(`${relative(job.finished_s, now)}, ${timeExact(job.finished_s, now)}`)],
         job.preemptions ? ['Preempted', text(count(job.preemptions, 'time'))] : null,
         job.places.length ? ['On', nodeLinks(job.places)] : null,
@@ -182,14 +181,16 @@ export default {
     root.append(h('div.pagehead', {}, h('div', {},
       h('p.crumb', {}, h('a', { href: '#/jobs' }, 'Jobs'), ` / ${id}`), name, h('p', {}, state)), can.element), gone, main);
 
-    let events = [], last = 0, told = null, asked_s = -Infinity, was = '', job = null;
+    let events = [], last = 0, told = null, explained_ms = -Infinity, was = '', job = null, got_ms = 0;
+    // by a clock that nobody sets; the time while the tab was hidden counts too
+    const ran_s = () => job.ran_s + (job.state === 'running' && job.started_s !== null ? (performance.now() - got_ms) / 1000 : 0);
     const show = () => {
       setText(name, job.name ? job.name : `Job ${id}`);
       setAttribute(state, 'data-state', job.state);
       setText(state, job.state);
       why.show(job, told);
       line.show(events);
-      facts.show(job);
+      facts.show(job, ran_s());
       can.show(job);
       main.hidden = false;
       root.dataset.shown = 'true';
@@ -197,6 +198,7 @@ export default {
     const ask = async () => {
       try {
         job = await get(path, {}, signal);
+        got_ms = performance.now();
       } catch (error) {
         if (error.status !== 404) throw error;
         main.hidden = true;
@@ -212,10 +214,13 @@ export default {
       if (changed && log.children.length < 2) {
         log.append(mayReadLogs(job) ? logView(id, signal) : h('p.soft', {}, 'What jobs print is shown to who submitted them and to admins.'));
       }
+      const ended = ENDED.has(job.state);
+      if (ended) told = null;
       show();
-      if (changed || (!ENDED.has(job.state) && now_s() - asked_s > EXPLAIN_EVERY_S)) {
-        asked_s = now_s();
-        told = ENDED.has(job.state) ? null : await get(`${path}/explain`, {}, signal);
+      if (changed) explained_ms = -Infinity;
+      if (!ended && performance.now() - explained_ms > EXPLAIN_EVERY_MS) {
+        told = await get(`${path}/explain`, {}, signal);
+        explained_ms = performance.now();
         show();
       }
     };
@@ -224,10 +229,7 @@ export default {
     (async () => {
       while (!signal.aborted) {
         await pause(1000, signal);
-        if (job && !signal.aborted && !document.hidden && !ENDED.has(job.state)) {
-          if (job.state === 'running' && job.started_s !== null) job.ran_s += 1;
-          show();
-        }
+        if (job && !signal.aborted && !document.hidden && !ENDED.has(job.state)) show();
       }
     })();
   },

@@ -55,7 +55,7 @@ export default {
       cursors = [null];
       at = 0;
       remember();
-      ask();
+      askAnew();
     };
     const remember = () => rememberQuery({
       search: asked.search, state: asked.state, tenant: asked.tenant,
@@ -67,11 +67,13 @@ export default {
       restart();
     };
     const turn = (by) => {
-      if (by > 0 && next) cursors[at + 1] = next;
+      if (by > 0 && !next) return; // where the page after the coming one begins is not known yet
+      if (by > 0) cursors[at + 1] = next;
       at = Math.max(at + by, 0);
-      ask();
+      askAnew();
     };
     let typing = 0;
+    signal.addEventListener('abort', () => clearTimeout(typing));
     search.addEventListener('input', () => {
       clearTimeout(typing);
       typing = setTimeout(() => { asked.search = search.value.trim(); restart(); }, 250);
@@ -102,8 +104,13 @@ export default {
       h('td.number'), h('td.cut'), h('td.cut'), h('td.number'), h('td.number'), h('td'), h('td'));
 
     let turnNumber = 0;
+    const askAnew = () => {
+      turnNumber += 1;
+      next = null;
+      again();
+    };
     const ask = async () => {
-      const mine = ++turnNumber;
+      const mine = turnNumber;
       const page = await get('/v1/jobs', {
         name: asked.search, tenant: asked.tenant, sort: asked.sort, descending: asked.descending, limit: ROWS, cursor: cursors[at],
         ...(asked.state === 'live' ? { live: true } : { state: asked.state }),
@@ -143,6 +150,6 @@ export default {
       keyed(tenant, names, (name) => name, (name) => h('option', { value: name }, name || 'All tenants'), () => {});
       if (tenant.value !== asked.tenant) tenant.value = asked.tenant;
     }, signal);
-    keepFresh(ask, signal);
+    const again = keepFresh(ask, signal);
   },
 };

@@ -124,7 +124,8 @@ export default {
       span = name;
       buttons.forEach((button, i) => setAttribute(button, 'aria-pressed', String(Object.keys(SPANS)[i] === span)));
       rememberQuery({ span: span === '6h' ? '' : span });
-      ask();
+      turn += 1;
+      again();
     };
     root.append(
       h('div.pagehead', {}, h('div', {}, h('h1', {}, 'Overview'), said), h('div.end', {}, h('span.soft', { id: 'span' }, 'The last'), h('div.segments', { role: 'group', 'aria-labelledby': 'span' }, buttons))),
@@ -134,9 +135,8 @@ export default {
 
     const show = (now) => {
       const total = Object.values(now.pending).reduce((sum, one) => sum + one, 0);
-      const held = now.allocated.at(-1) ?? 0;
-      const starts = now.tenants.reduce((sum, one) => sum + one.started, 0);
-      setText(said, `${count(starts, 'job')} started and ${number(now.ended)} ended in the last ${duration(now.until_s - now.from_s)}.`);
+      const held = now.tenants.reduce((sum, one) => sum + one.gpus_used, 0);
+      setText(said, `${count(now.started, 'job')} started and ${number(now.ended)} ended in the last ${duration(now.until_s - now.from_s)}.`);
       const figures = [
         ['GPUs allocated', number(Math.round(mean(now.allocated))), `of ${number(now.gpus)}, on average`],
         ['Allocated now', percent(now.gpus ? held / now.gpus : 0), `${number(Math.round(held))} GPUs`],
@@ -151,7 +151,7 @@ export default {
       });
       setText(used.sentence, usageSentence(now));
       setText(why.sentence, pendingSentence(now, total));
-      setText(queue.sentence, `On average ${number(Math.round(mean(now.waiting) * 10) / 10)} waited, at most ${number(Math.round(Math.max(...now.waiting, 0)))}.`);
+      setText(queue.sentence, `On average ${number(Math.round(mean(now.waiting) * 10) / 10)} waited, at most ${number(now.waiting_most)}.`);
       setText(wait.sentence, waitSentence(now.tenants));
       setText(share.sentence, shareSentence(now.tenants));
       setText(stops.sentence, `${count(now.suspensions, 'suspension')} by the policy, for ${count(now.started, 'first start')}.`);
@@ -167,13 +167,13 @@ export default {
     };
     let turn = 0;
     const ask = async () => {
-      const mine = ++turn;
+      const mine = turn;
       const now = await get('/v1/overview', { span }, signal);
-      if (mine !== turn) return null;
+      if (mine !== turn) return null; // another span was chosen meanwhile
       await show(now);
       root.dataset.shown = 'true';
       return now.last_event;
     };
-    keepFresh(ask, signal, 4000);
+    const again = keepFresh(ask, signal, 4000);
   },
 };

@@ -59,6 +59,13 @@ export default {
   nav: { label: 'What if', icon: 'whatif' },
   mount: async (root, { signal }) => {
     const answers = h('div.answers', { 'aria-live': 'polite' });
+    let charts = new AbortController(); // of the comparison that is shown
+    signal.addEventListener('abort', () => charts.abort());
+    const answer = (...children) => {
+      charts.abort();
+      charts = new AbortController();
+      answers.replaceChildren(...children);
+    };
     const form = h('form.card.form', { 'aria-label': 'What should be different' });
     root.append(
       h('div.pagehead', {}, h('div', {}, h('h1', {}, 'What if'),
@@ -97,7 +104,7 @@ export default {
       try {
         present = await put('/v1/policy', { policy: row.policy, placer: row.placer }, signal);
         toast(`${names(present)} decides from now on.`);
-        answers.replaceChildren();
+        answer();
         await compare();
       } catch (error) {
         if (!signal.aborted) toast(error.message, 'error');
@@ -131,7 +138,7 @@ export default {
       const length = drawn.length ? first.coming.length_s : 0;
       const hours = duration(length > 7200 ? Math.round(length / 3600) * 3600 : length > 120 ? Math.round(length / 60) * 60 : length);
       const note = first.assumed ? ` Of ${count(first.assumed, 'job')} nobody has said how long they take; a day is assumed, or as long again as they have run.` : '';
-      answers.replaceChildren(h('section.card.tablecard', { 'aria-label': 'Comparison' },
+      answer(h('section.card.tablecard', { 'aria-label': 'Comparison' },
         h('div.scroll', { tabindex: '0', role: 'region', 'aria-label': 'Comparison, a choice a row' }, table),
         h('p.pager', {}, `${count(first.jobs, 'job')} that wait or run now; waits are from now on.${note}`)));
       if (!drawn.length || !first.jobs) return;
@@ -140,13 +147,13 @@ export default {
         [`Jobs waiting, the next ${hours}`, (coming) => coming.waiting_jobs, 'jobs', 'jobs wait'],
         [`Jobs ended, the next ${hours}`, (coming) => coming.ended_jobs, 'jobs', null],
       ].map(([title, pick, unit, what]) => {
-        const plot = chart(title, signal);
+        const plot = chart(title, charts.signal);
         return { plot, figure: { data: lines(drawn, pick, now), layout: overTime(unit) }, card: h('section.card', {}, h('h2', {}, title), h('p', {}, what ? said(drawn, pick, what) : halfway(drawn, now)), plot.element) };
       });
       const tenants = Object.keys(first.tenant_wait_s);
       if (tenants.length) {
         const title = 'Mean wait by tenant';
-        const plot = chart(title, signal);
+        const plot = chart(title, charts.signal);
         const minutes = Math.max(...drawn.flatMap((row) => Object.values(row.tenant_wait_s))) >= 7200 ? 3600 : 60;
         const data = drawn.map((row, i) => ({ type: 'bar', name: row.label, x: tenants, y: tenants.map((tenant) => (row.tenant_wait_s[tenant] ?? 0) / minutes), meta: { tone: i }, hovertemplate: '%{y:,.3~g}' }));
         const worst = tenants.reduce((a, b) => (first.tenant_wait_s[a] >= first.tenant_wait_s[b] ? a : b));
@@ -171,7 +178,7 @@ export default {
         const { rows } = await post('/v1/whatif', body, signal);
         if (!signal.aborted) show(rows);
       } catch (error) {
-        if (!signal.aborted) answers.replaceChildren(problemBox(error));
+        if (!signal.aborted) answer(problemBox(error));
       }
       ask.disabled = false;
       setText(ask, 'Compare');
