@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fairlead.model.cluster import NodeSpec, parse_cluster_shape
+from fairlead.model.cluster import NodeSpec, parse_cluster_shape, read_shape
 from fairlead.model.errors import InputError
 from fairlead.runtime.planning import IllegalPlan
 from fairlead.runtime.twin.ahead import Ahead
@@ -58,9 +57,16 @@ class Row:
 
 def whatif(moment: Moment, choices: Sequence[Choice], known: Mapping[str, float] | None = None) -> list[Row]:
     """The present policy first, then each choice. `known` as in `forecast`. All rows show as many hours to come as the first one needs."""
-    rows = [_row(moment, Choice(), known, None)]
-    first = rows[0].coming
-    return rows + [_row(moment, choice, known, None if first is None else first.length_s) for choice in choices]
+    return list(whatif_rows(moment, choices, known))
+
+
+def whatif_rows(moment: Moment, choices: Sequence[Choice], known: Mapping[str, float] | None = None) -> Iterator[Row]:
+    """As `whatif`, each row worked out when it is asked for: others may have their turn in between."""
+    first = _row(moment, Choice(), known, None)
+    yield first
+    length_s = None if first.coming is None else first.coming.length_s
+    for choice in choices:
+        yield _row(moment, choice, known, length_s)
 
 
 def _row(moment: Moment, choice: Choice, known: Mapping[str, float] | None, length_s: float | None) -> Row:
@@ -82,8 +88,8 @@ def parse_nodes(shape: str) -> tuple[NodeSpec, ...]:
     """The nodes of a cluster shape; none for ""."""
     if not shape:
         return ()
-    counts = [(int(nodes), int(gpus)) for nodes, gpus in re.findall(r"(\d{1,12})x(\d{1,12})", shape)]
-    if sum(nodes for nodes, _ in counts) > MOST_NODES or any(gpus > MOST_GPUS for _, gpus in counts):
+    groups = read_shape(shape)
+    if sum(group.nodes for group in groups) > MOST_NODES or any(group.gpus > MOST_GPUS for group in groups):
         raise InputError(
             "this is more than can be added", value=shape, accepts=f"up to {MOST_NODES} nodes of up to {MOST_GPUS} GPUs"
         )
