@@ -334,6 +334,14 @@ def test_a_choice_that_can_not_be_tried_is_a_row_that_says_why_and_the_others_ar
         forecast(moment, policy="srft")
 
 
+@pytest.mark.parametrize(
+    "shape", ["1x0000000000002000", "0000000000000020001x1", "2x8+1x00000000000000009999", "9" * 90 + "x1"]
+)
+def test_nodes_that_are_too_many_are_refused_however_they_are_written(shape: str) -> None:
+    row = whatif(one_gpu(waiting(LiveJob("a", 0.0, 1, 60.0))), [Choice(add_nodes=shape)])[1]
+    assert (row.outlook, "up to 20000 nodes of up to 1024 GPUs" in row.error) == (None, True)
+
+
 def test_a_job_that_does_not_fit_the_cluster_fits_the_one_with_more_nodes() -> None:
     moment = one_gpu().with_job(LiveJob("a", 0.0, 4, 60.0, gpu_type="H200"))
     rows = whatif(moment, [Choice(add_nodes="1x4@H200"), Choice(add_nodes="1x4@A100")])

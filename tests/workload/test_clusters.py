@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.model.cluster import NodeSpec, TenantSpec
+from fairlead.model.cluster import NodeGroup, NodeSpec, TenantSpec, read_shape
 from fairlead.model.errors import InputError
 from fairlead.workload.clusters import load_cluster
 
@@ -31,6 +31,17 @@ def test_a_shape_is_read_as_one() -> None:
         load_cluster("no-such.yaml")
     with pytest.raises(InputError, match="no such file"):
         load_cluster("no-such.csv")
+
+
+def test_a_shape_says_how_much_it_is_before_anything_is_built() -> None:
+    assert read_shape("2x8@V100 + 0001x4") == [NodeGroup(2, 8, "V100"), NodeGroup(1, 4, "")]
+    assert read_shape("1000000000000x1") == [NodeGroup(10**12, 1, "")]
+    assert read_shape("1x0000000000009999999999") == [NodeGroup(1, 9_999_999_999, "")]
+    for shape in ("1x1000001", "2x500000+1x1", "1x" + "9" * 50, "1000000000000x1"):
+        with pytest.raises(InputError, match="up to 1,000,000 GPUs in all"):
+            load_cluster(shape)
+    with pytest.raises(InputError, match="no cluster shape"):
+        read_shape("9" * 5000 + "x8")
 
 
 def test_the_example_in_the_docs(tmp_path: Path) -> None:

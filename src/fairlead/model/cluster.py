@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from fairlead.model.cells import CellsSpec
 from fairlead.model.errors import InputError
+from fairlead.model.job import MOST_GPUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +62,41 @@ class ClusterSpec:
         return sum(node.gpus for node in self.nodes)
 
 
-_GROUP = re.compile(r"(?P<nodes>\d+)x(?P<gpus>\d+)(?:@(?P<type>[\w.\-]+))?")
+# int() takes no more than some thousand digits, and no count needs so many
+_GROUP = re.compile(r"(?P<nodes>\d{1,100})x(?P<gpus>\d{1,100})(?:@(?P<type>[\w.\-]+))?")
 _SHAPE = "NODESxGPUS, NODESxGPUS@TYPE, several joined by '+', or a cluster file (.yaml, .csv)"
 
 
-def parse_cluster_shape(text: str) -> ClusterSpec:
-    """`64x8` or `16x8@V100+20x4@T4`: node names are node-0, node-1, … in the order written."""
-    nodes: list[NodeSpec] = []
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """One part of a shape: so many nodes of so many GPUs each."""
+
+    nodes: int
+    gpus: int
+    gpu_type: str
+
+
+def read_shape(text: str) -> list[NodeGroup]:
+    """What a shape says, with nothing built yet: whoever has a limit looks here first, so that limit and cluster can't differ."""
+    groups: list[NodeGroup] = []
     for part in text.split("+"):
         found = _GROUP.fullmatch(part.strip())
         if found is None:
             raise InputError("this is no cluster shape", value=text, accepts=_SHAPE)
-        count, gpus = int(found["nodes"]), int(found["gpus"])
-        if count < 1 or gpus < 1:
+        group = NodeGroup(int(found["nodes"]), int(found["gpus"]), found["type"] or "")
+        if group.nodes < 1 or group.gpus < 1:
             raise InputError("a cluster shape needs at least one node of one GPU", value=text, accepts=_SHAPE)
+        groups.append(group)
+    return groups
+
+
+def parse_cluster_shape(text: str) -> ClusterSpec:
+    """`64x8` or `16x8@V100+20x4@T4`: node names are node-0, node-1, … in the order written."""
+    groups = read_shape(text)
+    if sum(group.nodes * group.gpus for group in groups) > MOST_GPUS:
+        raise InputError("no cluster has so many GPUs", value=text, accepts=f"up to {MOST_GPUS:,} GPUs in all")
+    nodes: list[NodeSpec] = []
+    for group in groups:
         first = len(nodes)
-        nodes += [NodeSpec(f"node-{first + i}", gpus, found["type"] or "") for i in range(count)]
+        nodes += [NodeSpec(f"node-{first + i}", group.gpus, group.gpu_type) for i in range(group.nodes)]
     return ClusterSpec(tuple(nodes))

@@ -161,6 +161,8 @@ def test_a_report_opens_by_its_ticket_and_by_nothing_else(live: Service) -> None
         ({"placers": ["nowhere"]}, "placers"),
         ({"cluster": "/etc/passwd"}, "cluster"),
         ({"cluster": "999999999x8"}, "cluster"),
+        ({"cluster": "1x0000000000000200001"}, "cluster"),
+        ({"cluster": "2x8+1x00000000000000200001"}, "cluster"),
         ({"cluster": "0x8"}, "cluster"),
         ({"generator": {"name": "phily"}}, "generator.name"),
         ({"generator": {"name": "philly-like", "jobs": 10**9}}, "generator.jobs"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fairlead.model.cluster import NodeSpec, parse_cluster_shape
+from fairlead.model.cluster import NodeSpec, parse_cluster_shape, read_shape
 from fairlead.model.errors import InputError
 from fairlead.runtime.planning import IllegalPlan
 from fairlead.runtime.twin.ahead import Ahead
@@ -82,8 +81,8 @@ def parse_nodes(shape: str) -> tuple[NodeSpec, ...]:
     """The nodes of a cluster shape; none for ""."""
     if not shape:
         return ()
-    counts = [(int(nodes), int(gpus)) for nodes, gpus in re.findall(r"(\d{1,12})x(\d{1,12})", shape)]
-    if sum(nodes for nodes, _ in counts) > MOST_NODES or any(gpus > MOST_GPUS for _, gpus in counts):
+    groups = read_shape(shape)
+    if sum(group.nodes for group in groups) > MOST_NODES or any(group.gpus > MOST_GPUS for group in groups):
         raise InputError(
             "this is more than can be added", value=shape, accepts=f"up to {MOST_NODES} nodes of up to {MOST_GPUS} GPUs"
         )

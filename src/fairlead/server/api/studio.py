@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from fairlead.model.cluster import ClusterSpec, parse_cluster_shape
+from fairlead.model.cluster import ClusterSpec, parse_cluster_shape, read_shape
 from fairlead.model.errors import InputError
 from fairlead.record.report.run import describe_cluster
 from fairlead.runtime.choices import check_named
@@ -307,21 +307,20 @@ def _run_out(desk: Desk, run: KeptRun) -> dict[str, Any]:
 
 def _shape(text: str) -> ClusterSpec:
     """A shape only: the name of a file would be one of ours."""
-    counts = [(int(nodes), int(gpus)) for nodes, gpus in re.findall(r"(\d{1,12})x(\d{1,12})", text)]
-    if sum(n for n, _ in counts) > _MOST_NODES or sum(n * g for n, g in counts) > _MOST_GPUS:
+    try:
+        groups = read_shape(text)
+    except InputError as error:
+        accepts = "NODESxGPUS, such as 32x8 or 16x8@V100+4x8@H200"
+        raise InputError(error.what, column="cluster", value=text, accepts=accepts) from None
+    nodes, gpus = sum(group.nodes for group in groups), sum(group.nodes * group.gpus for group in groups)
+    if nodes > _MOST_NODES or gpus > _MOST_GPUS:
         raise InputError(
             "this is a larger cluster than is simulated here",
             column="cluster",
             value=text,
             accepts=f"up to {_MOST_NODES:,} nodes and {_MOST_GPUS:,} GPUs",
         )
-    try:
-        return parse_cluster_shape(text)
-    except (InputError, ValueError) as error:
-        what = error.what if isinstance(error, InputError) else "this is no cluster shape"
-        raise InputError(
-            what, column="cluster", value=text, accepts="NODESxGPUS, such as 32x8 or 16x8@V100+4x8@H200"
-        ) from None
+    return parse_cluster_shape(text)
 
 
 def _cluster_task(spec: ClusterSpec) -> dict[str, Any]:
