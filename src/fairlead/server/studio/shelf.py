@@ -65,13 +65,18 @@ class Shelf:
         self.runs: dict[str, KeptRun] = {}
 
     def load(self) -> None:
-        """What was left by a scheduler before this one. A comparison that it had not ended will not be ended any more."""
+        """What was left by a scheduler before this one. A comparison that it had not ended will not be ended any more, and an upload
+        that it had not finished takes no room any more."""
+        for kind in (KeptTrace, KeptRun):
+            for folder in sorted(self._folder.glob(f"*/{_kind(kind)}/*")):
+                if not (folder / _ABOUT).exists():
+                    self.remove_folder(folder)
         self.traces = self._found(KeptTrace)
         self.runs = self._found(KeptRun)
+        told = {"detail": "the scheduler was stopped before it had ended", "accepts": "to run it again"}
         for run in list(self.runs.values()):
-            if not run.ended:
-                told = {"detail": "the scheduler was stopped before it had ended", "accepts": "to run it again"}
-                self.keep(replace(run, state="failed", problem=told))
+            if not run.ended:  # not written: the next one sees it as well, and a full disk is no reason not to start
+                self.runs[run.id] = replace(run, state="failed", problem=told)
 
     def _found(self, kind: type[T]) -> dict[str, T]:
         paths = sorted(self._folder.glob(f"*/{_kind(kind)}/*/{_ABOUT}"))
@@ -98,15 +103,15 @@ class Shelf:
         return self.folder_of(KeptRun, run.user, run.id) / "report.html"
 
     def keep(self, one: KeptTrace | KeptRun) -> None:
-        """On disk, whole or as it was before."""
-        if isinstance(one, KeptTrace):
-            self.traces[one.id] = one
-        else:
-            self.runs[one.id] = one
+        """On disk, whole or as it was before; what can't be written there is not here either."""
         path = self.folder_of(type(one), one.user, one.id) / _ABOUT
         unfinished = path.with_suffix(".new")
         unfinished.write_text(json.dumps(asdict(one)), encoding="utf-8")
         os.replace(unfinished, path)
+        if isinstance(one, KeptTrace):
+            self.traces[one.id] = one
+        else:
+            self.runs[one.id] = one
 
     def remove(self, one: KeptTrace | KeptRun) -> None:
         (self.traces if isinstance(one, KeptTrace) else self.runs).pop(one.id, None)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,6 +15,8 @@ from typing import Any
 from fairlead.model.errors import InputError
 from fairlead.server.studio.shelf import KeptRun, KeptTrace, Shelf
 from fairlead.server.studio.worker import WorkerFailed, work
+
+log = logging.getLogger(__name__)
 
 _TICKET_S = 60.0
 _CHECK_S = 120.0  #: an upload that takes longer to read is no trace that anybody would wait for here
@@ -50,6 +53,7 @@ class Studio:
         self._tasks: dict[str, Mapping[str, Any]] = {}  #: what the worker is to be told of each that waits
         self._consumer: asyncio.Task[None] | None = None
         self._present: tuple[str, asyncio.Task[None]] | None = None
+        self._coming: Counter[str] = Counter()  #: uploads of each user that are under way
         self._checking = asyncio.Lock()
         self._checks: set[asyncio.Task[Any]] = set()
         self._tickets: dict[str, tuple[str, float]] = {}
@@ -59,11 +63,22 @@ class Studio:
 
     async def add_trace(self, user: str, name: str, body: AsyncIterator[bytes]) -> KeptTrace:
         """InputError for what is no trace: it names the line, the column, the value and what would do."""
-        mine = [trace for trace in self.shelf.traces.values() if trace.user == user]
-        if len(mine) >= self.limits.traces:
+        kept, coming = sum(trace.user == user for trace in self.shelf.traces.values()), self._coming[user]
+        # one that is coming takes room on the disk already
+        if kept + coming >= self.limits.traces:
+            more = f" and send {coming} more" if coming else ""
             raise Full(
-                f"you keep {len(mine)} traces, and no more than {self.limits.traces} may be kept; delete one first"
+                f"you keep {kept} traces{more}, and no more than {self.limits.traces} may be kept; delete one first"
             )
+        self._coming[user] += 1
+        try:
+            return await self._take(user, name, body)
+        finally:
+            self._coming[user] -= 1
+            if not self._coming[user]:
+                del self._coming[user]
+
+    async def _take(self, user: str, name: str, body: AsyncIterator[bytes]) -> KeptTrace:
         id = self.shelf.new_id()
         folder = self.shelf.folder_of(KeptTrace, user, id)
         try:
@@ -159,7 +174,6 @@ class Studio:
 
     async def _run(self, id: str) -> None:
         run = replace(self.shelf.runs[id], state="running", begun_s=self._now())
-        self.shelf.keep(run)
         folder = self.shelf.folder_of(KeptRun, run.user, run.id)
 
         def tell(said: Mapping[str, Any]) -> None:
@@ -168,6 +182,7 @@ class Studio:
 
         limits, task = self.limits, {**self._tasks.pop(id), "task": "compare", "folder": str(folder)}
         try:
+            self.shelf.keep(run)
             found = await work(task, folder, memory_bytes=limits.memory_bytes, time_s=limits.time_s, tell=tell)
             ended = replace(
                 self.shelf.runs[id], state="done", at=len(run.names), part=0.0, results=list(found["results"])
@@ -177,15 +192,18 @@ class Studio:
         except asyncio.CancelledError:
             self._keep_ended(replace(self.shelf.runs[id], state="cancelled"))
             raise
-        except OSError as error:  # no process to be had, a full disk
-            ended = replace(
-                self.shelf.runs[id], state="failed", problem={"detail": f"it could not be run: {error.strerror}"}
-            )
+        except Exception as error:  # no process to be had, a full disk: the others have their turn all the same
+            log.exception("comparison %s could not be run", id)
+            why = getattr(error, "strerror", None) or "the scheduler's log says more"
+            ended = replace(self.shelf.runs[id], state="failed", problem={"detail": f"it could not be run: {why}"})
         self._keep_ended(ended)
 
     def _keep_ended(self, run: KeptRun) -> None:
-        with suppress(OSError):
-            self.shelf.keep(replace(run, ended_s=self._now()))
+        ended = replace(run, ended_s=self._now())
+        try:
+            self.shelf.keep(ended)
+        except OSError:  # it has ended all the same; after a restart it is one that was not ended
+            self.shelf.runs[run.id] = ended
 
     async def cancel(self, run: KeptRun) -> KeptRun:
         """One that has ended stays as it is."""
