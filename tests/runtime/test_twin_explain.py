@@ -334,6 +334,44 @@ def test_a_job_that_is_not_there_is_an_error() -> None:
         explain(at("1x1"), "x")
 
 
+# -- for whom -----------------------------------------------------------------------------------------------------------------
+
+
+def test_jobs_that_the_reader_may_not_see_are_neither_named_nor_measured() -> None:
+    jobs = [running("812", (0, 1, 2, 3), 100 * MIN), running("813", (4,), 2 * HOUR), waiting("w", 4)]
+    found = explain(at("2x4", *jobs), "w")
+    assert found.told(lambda job: False) == (
+        "needs 4 GPUs on one node; 3 of 8 are free, at most 3 on one node; "
+        "node-0 has room at about 15:53 when another job ends; number 1 of 1 in the queue"
+    )
+    assert found.told(lambda job: job == "812") == found.sentence
+    told = found.to_json(lambda job: False)
+    assert (told["ahead"], told["waits_for"], "812" in told["message"]) == ([], [], False)
+
+
+def test_several_jobs_of_others_are_counted_and_what_they_said_of_their_length_is_not_told() -> None:
+    found = explain(at("2x4", running("a", (0, 1, 2, 3)), running("b", (4, 5, 6, 7)), waiting("w", 8)), "w")
+    for reader in (lambda job: False, lambda job: job == "a"):
+        assert (
+            "node-0 and node-1 have room at about 2026-09-22 13:13 when 2 other jobs end (2 lengths are assumed)"
+            in (found.told(reader))
+        )
+        assert found.to_json(reader)["waits_for"] == [job for job in "ab" if reader(job)]
+
+
+def test_the_head_of_the_queue_is_another_job_to_whom_it_is_not_to_be_known() -> None:
+    moment = at("1x4", running("a", (0,), HOUR), waiting("head", 4), waiting("w", 1), policy="fifo")
+    assert explain(moment, "w").told(lambda job: False) == (
+        "waits behind another job, the head of the queue, which is expected to start at about 15:13; 3 of 4 are free; "
+        "node-0 has room at about 16:13 when another job ends; number 2 of 2 in the queue"
+    )
+    jobs = [running("a", (0, 1), HOUR), waiting("head", 4), waiting("w", 2, 2 * HOUR)]
+    assert explain(at("1x4", *jobs, policy="easy-backfill"), "w").told(lambda job: job == "a") == (
+        "needs 2 GPUs, and 2 of 4 are free; starting now it would delay another job, whose start at about 15:13 is reserved; "
+        "node-0 has room at about 16:13 when another job ends; number 2 of 2 in the queue"
+    )
+
+
 # -- words --------------------------------------------------------------------------------------------------------------------
 
 

@@ -125,6 +125,20 @@ def test_a_stream_of_a_user_is_of_its_own_jobs(live: Service) -> None:
     assert ("drain", None) in seen
 
 
+def test_what_somebody_was_refused_by_an_engine_is_not_for_everybody(live: Service) -> None:
+    since, batch = live.scheduler.last_event, Batch()
+    batch.record("declined", live.scheduler.now(), foreign="slurm:7", user="bob", message="more GPUs than there are")
+    batch.record("node-down", live.scheduler.now(), node="node-1", message="")
+    live.call(live.scheduler._tell(live.store.write(batch).last_event))
+
+    def kinds(who: str) -> list[str]:
+        found = live.ask(who, "GET", "/v1/events", params={"since": since}).json()["events"]
+        return [event["kind"] for event in found if event["job"] is None]
+
+    assert kinds("ann") == ["node-down"]
+    assert kinds("ada") == kinds("vic") == ["declined", "node-down"]
+
+
 def test_a_stream_of_one_job(live: Service) -> None:
     job = live.submit(run="true")
     with stream(live, "ann", f"/v1/jobs/{job}/events?since=0&follow=true") as told:

@@ -104,6 +104,27 @@ def test_a_waiting_job_is_told_why_and_when(live: Service) -> None:
     assert (ended["state"], ended["expected_start_s"], ended["message"]) == ("cancelled", None, "cancelled by ann")
 
 
+def test_why_a_job_waits_says_nothing_of_jobs_that_are_not_yours(live: Service) -> None:
+    bobs = live.submit("bob", resources={"gpus": 8}, estimate="1h")
+    live.until("bob", bobs, "running")
+    mine = live.submit(resources={"gpus": 8}, estimate="10m")
+
+    def told(who: str) -> dict[str, Any]:
+        return wait_for(
+            lambda: (said := live.ask(who, "GET", f"/v1/jobs/{mine}/explain").json())["expected_start_s"] and said
+        )
+
+    assert "when another job ends" in told("ann")["message"]
+    assert f"job {bobs}" not in told("ann")["message"]
+    assert told("ann")["waits_for"] == []
+    for who in ("ada", "vic"):
+        assert f"when job {bobs} ends" in told(who)["message"]
+        assert told(who)["waits_for"] == [bobs]
+    live.ask("ann", "POST", f"/v1/jobs/{mine}/cancel")
+    live.ask("bob", "POST", f"/v1/jobs/{bobs}/cancel")
+    live.until("bob", bobs, "cancelled")
+
+
 # -- listings --------------------------------------------------------------------------------------------------------------------
 
 

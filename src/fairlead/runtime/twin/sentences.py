@@ -10,7 +10,7 @@ from fairlead.record.units import digits
 from fairlead.runtime.live_jobs import LiveJob
 from fairlead.runtime.twin.ahead import Ahead
 from fairlead.runtime.twin.look import Look
-from fairlead.runtime.twin.words import asks_text, gpus_text, rest_text
+from fairlead.runtime.twin.words import Part, asks_text, gpus_text, rest_text
 
 
 def _on(job: LiveJob, look: Look) -> str:
@@ -62,13 +62,19 @@ def _inside(job: LiveJob, word: str) -> str:
     return f"{word} {job.topology}" if job.topology else ""
 
 
-def behind(ahead: Ahead, job: LiveJob, look: Look, head: LiveJob, when: str) -> str:
+def behind(job: LiveJob, look: Look, head: LiveJob, when: str) -> Part:
     """Why job waits for the sake of the head of the queue, which is expected to start at `when`, "" if that can't be said."""
     if look.reason == Reason.RESERVED:
         reserved = f"whose start at about {when} is reserved" if when else "which goes first"
-        return f"needs {asks_text(job)}, and {_free(look)}; starting now it would delay job {head.id}, {reserved}"
-    start = f" and is expected to start at about {when}" if when else ""
-    return f"waits behind job {head.id}, the head of the queue, which needs {asks_text(head)}{start}; {_free(look)}"
+        delays = f"needs {asks_text(job)}, and {_free(look)}; starting now it would delay"
+        return Part(f"{delays} job {head.id}, {reserved}", (head.id,), f"{delays} another job, {reserved}")
+    start = f"is expected to start at about {when}"
+    needs = f"which needs {asks_text(head)}{f' and {start}' if when else ''}"
+    return Part(
+        f"waits behind job {head.id}, the head of the queue, {needs}; {_free(look)}",
+        (head.id,),
+        f"waits behind another job, the head of the queue{f', which {start}' if when else ''}; {_free(look)}",
+    )
 
 
 # -- refusals ---------------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from fairlead.runtime.twin.ahead import Ahead
 from fairlead.runtime.twin.foresee import HELD, Expected, expectations
 from fairlead.runtime.twin.look import Look, look_at
 from fairlead.runtime.twin.moment import Moment
-from fairlead.runtime.twin.words import AheadOfUtc, Clock, named, nodes_named, utc
+from fairlead.runtime.twin.words import AheadOfUtc, Clock, MaySee, Part, everything, named, nodes_named, others, utc
 
 #: of the jobs before it, how many are named
 MOST_AHEAD = 10
@@ -34,7 +34,7 @@ class Explanation:
     job: str
     status: Status
     reason: Reason  #: NONE for a job that runs, starts now or is held
-    sentence: str
+    parts: tuple[Part, ...]  #: of the sentence
     expected: Expected
     rank: int  #: its place in the queue under the present policy, from 1; 0 where it does not wait
     waiting: int  #: how many wait in that queue, itself included
@@ -47,19 +47,28 @@ class Explanation:
     tenant_gpus: float  #: what its tenant holds
     quota_gpus: int | None  #: and may hold; None: no limit
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def sentence(self) -> str:
+        """For whoever may see every job."""
+        return self.told(everything)
+
+    def told(self, may_see: MaySee) -> str:
+        return "; ".join(part.told(may_see) for part in self.parts)
+
+    def to_json(self, may_see: MaySee = everything) -> dict[str, Any]:
+        """Of other jobs only what may be seen."""
         return {
             "job": self.job,
             "status": self.status.value,
             "reason": self.reason.name.lower(),
-            "message": self.sentence,
+            "message": self.told(may_see),
             "expected_start_s": self.expected.start_s,
             "expected_finish_s": self.expected.finish_s,
             "note": self.expected.note,
             "rank": self.rank,
             "waiting": self.waiting,
-            "ahead": list(self.ahead),
-            "waits_for": list(self.waits_for),
+            "ahead": [job for job in self.ahead if may_see(job)],
+            "waits_for": [job for job in self.waits_for if may_see(job)],
             "nodes": list(self.nodes),
             "since_s": self.since_s,
             "free_gpus": self.free_gpus,
@@ -109,7 +118,7 @@ class _Teller:
             job=self.job.id,
             status=self.at.status,
             reason=Reason.NONE if running or self.at.status == Status.HELD else look.reason,
-            sentence=self._sentence(),
+            parts=tuple(self._parts()),
             expected=self.expected,
             rank=look.rank if not running else 0,
             waiting=len(look.queue) if not running else 0,
@@ -126,49 +135,48 @@ class _Teller:
     def _id(self, i: int) -> str:
         return self.ahead.moment.jobs[i][0].id
 
-    def _sentence(self) -> str:
+    def _parts(self) -> list[Part]:
         if self.at.status == Status.HELD:
-            return f"is {HELD}"
+            return [Part(f"is {HELD}")]
         if self.at.status == Status.RUNNING:
             return self._running()
         if self.look.reason in sentences.REFUSED:
-            return sentences.refused(self.ahead, self.job, self.look.reason)
+            return [Part(sentences.refused(self.ahead, self.job, self.look.reason))]
         if not self.look.waits:
-            return "; ".join(["starts now", *self._finish()])
+            return [Part("starts now"), *self._finish()]
         return self._waiting()
 
-    def _running(self) -> str:
+    def _running(self) -> list[Part]:
         since = self.clock.text(self.at.since_s)
-        parts = [f"runs on {where(self.ahead.moment.spec, self.at.gpu_ids)} since {since}", *self._finish()]
-        return "; ".join(parts)
+        return [Part(f"runs on {where(self.ahead.moment.spec, self.at.gpu_ids)} since {since}"), *self._finish()]
 
-    def _finish(self) -> list[str]:
+    def _finish(self) -> list[Part]:
         if self.expected.finish_s is None:
-            return [self.expected.note] if self.expected.note else []
+            return [Part(self.expected.note)] if self.expected.note else []
         note = f" ({self.expected.note})" if self.expected.note else ""
-        return [f"expected to end at about {self.clock.text(self.expected.finish_s)}{note}"]
+        return [Part(f"expected to end at about {self.clock.text(self.expected.finish_s)}{note}")]
 
-    def _waiting(self) -> str:
-        parts = [f"waits again since {self.clock.text(self.at.since_s)}"] if self.at.starts else []
+    def _waiting(self) -> list[Part]:
+        parts = [Part(f"waits again since {self.clock.text(self.at.since_s)}")] if self.at.starts else []
         parts.append(self._hindrance())
         if self.expected.start_s is None:
-            parts.append(self._never())
+            parts.append(Part(self._never()))
         elif self.makers is not None:
-            parts.append(self._room())
+            parts.append(self._room(self.makers))
         else:
-            parts.append(f"expected to start at about {self.clock.text(self.expected.start_s)}")
+            parts.append(Part(f"expected to start at about {self.clock.text(self.expected.start_s)}"))
         whose = f" of tenant {self.job.tenant}" if self.ahead.state.counter[R_QUEUES] else ""
-        parts.append(f"number {self.look.rank} of {len(self.look.queue)} in the queue{whose}")
-        return "; ".join(parts)
+        parts.append(Part(f"number {self.look.rank} of {len(self.look.queue)} in the queue{whose}"))
+        return parts
 
-    def _hindrance(self) -> str:
+    def _hindrance(self) -> Part:
         job, look = self.job, self.look
         if look.reason not in (Reason.BEHIND_HEAD, Reason.RESERVED):
-            return sentences.hindrance(self.ahead, job, look)
+            return Part(sentences.hindrance(self.ahead, job, look))
         head = self.ahead.moment.jobs[look.queue[0]][0]
         start = self.ahead.starts()[look.queue[0]]
         when = "" if start != start else self.clock.text(float(start))
-        return sentences.behind(self.ahead, job, look, head, when)
+        return sentences.behind(job, look, head, when)
 
     def _never(self) -> str:
         if self.expected.reason == Reason.NONE:
@@ -177,23 +185,24 @@ class _Teller:
         why = f"; {count(closed, 'GPU is', 'GPUs are')} on nodes that take no jobs" if closed else ""
         return f"not even the end of all that runs makes room for it{why}"
 
-    def _room(self) -> str:
-        assert self.makers is not None
-        m, jobs = self.makers, tuple(self._id(i) for i in self.makers.jobs)
+    def _room(self, m: Makers) -> Part:
+        jobs = tuple(self._id(i) for i in m.jobs)
         several = len(jobs) > 1
         stop = ("end" if several else "ends") if m.ends else ("stop" if several else "is suspended for it")
-        notes = {self.ahead.notes[i] for i in m.jobs if i in self.ahead.notes}
+        assumed = [self.ahead.notes[i] for i in m.jobs if i in self.ahead.notes]
+        notes = set(assumed)
         note = f" ({notes.pop()})" if len(notes) == 1 else f" ({len(notes)} lengths are assumed)" if notes else ""
-        when = f"at about {self.clock.text(m.at_s)} when {named(jobs)} {stop}{note}"
+        # a note has the length of its job
+        veiled_note = f" ({count(len(assumed), 'length is', 'lengths are')} assumed)" if assumed else ""
+        at = f"at about {self.clock.text(m.at_s)} when"
+        when, veiled = f"{at} {named(jobs)} {stop}{note}", f"{at} {others(jobs)} {stop}{veiled_note}"
         if not m.nodes:
-            return f"expected to start {when}"
-        where_, free = nodes_named(m.nodes), "frees" if len(m.nodes) == 1 else "free"
+            return Part(f"expected to start {when}", jobs, f"expected to start {veiled}")
+        where_, one = nodes_named(m.nodes), len(m.nodes) == 1
+        room = f"{where_} {'has' if one else 'have'} room"
         whole = self.job.gpus > 0 and self.job.share_milli == 1000
-        return (
-            f"{where_} {free} {m.gpus} {when}"
-            if whole
-            else f"{where_} {'has' if free == 'frees' else 'have'} room {when}"
-        )
+        frees = f"{where_} {'frees' if one else 'free'} {m.gpus}" if whole else room
+        return Part(f"{frees} {when}", jobs, f"{room} {veiled}")
 
 
 def _nodes_of(ahead: Ahead, gpu_ids: tuple[int, ...]) -> tuple[str, ...]:

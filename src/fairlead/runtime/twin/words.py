@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +19,26 @@ MOST_NAMED = 3
 
 #: seconds that local time is ahead of UTC at some moment
 AheadOfUtc = Callable[[float], float]
+
+
+#: whether whoever reads may know of a job
+MaySee = Callable[[str], bool]
+
+
+def everything(job: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a sentence. Where it is about other jobs, `veiled` says what is left without their ids, sizes and lengths."""
+
+    text: str
+    jobs: tuple[str, ...] = ()
+    veiled: str = ""
+
+    def told(self, may_see: MaySee) -> str:
+        return self.text if all(may_see(job) for job in self.jobs) else self.veiled
 
 
 def utc(at_s: float) -> float:
@@ -45,6 +66,11 @@ class Clock:
 def named(jobs: Sequence[str]) -> str:
     """`job 812`, `jobs 812 and 813`, `jobs 812, 813, 814 and 5 others`."""
     return f"{'job' if len(jobs) == 1 else 'jobs'} {listed(jobs, MOST_NAMED, 'others')}"
+
+
+def others(jobs: Sequence[str]) -> str:
+    """`another job`, `3 other jobs`."""
+    return "another job" if len(jobs) == 1 else f"{len(jobs)} other jobs"
 
 
 def nodes_named(names: Sequence[str]) -> str:

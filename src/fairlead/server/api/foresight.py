@@ -86,9 +86,7 @@ class Foresight:
             if row.id not in seen.times:  # it waits for other jobs, or came a moment ago
                 return found
             told = await self._tell(row, seen.moment)
-        said = told.to_json()
-        for name in ("ahead", "waits_for"):
-            said[name] = [job for job in said[name] if may_see(job)]
+        said = told.to_json(may_see)
         reason = said.pop("reason").replace("_", "-")
         found |= {name: value for name, value in said.items() if name in found}
         return found | {"reason": row.reason if reason == "none" else reason}

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, false, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, false, func, or_, select, tuple_
 
 from fairlead.model.errors import InputError
 from fairlead.model.job import LONGEST_NAME, JobSpec, When
@@ -21,6 +21,8 @@ from fairlead.workload.job_document import job_from_json
 MOST_ROWS = 1000  #: of one page
 _MOST_EVENTS = 100_000
 _FAR = 2**62  #: more than there will ever be, and no more than a database takes
+#: rows of no job that are about one person all the same: what somebody asked of an engine and was refused
+_PERSONAL = ("declined",)
 _COLUMNS = [JOBS.c[name] for name in JobRow.__dataclass_fields__]
 _PLACES = list(JobRow.__dataclass_fields__).index("places")
 _MEMO = list(JobRow.__dataclass_fields__).index("memo")
@@ -201,7 +203,8 @@ def events_since(
     if kinds:
         query = query.where(EVENTS.c.kind.in_([clean(kind) for kind in kinds]))
     if user is not None:
-        query = query.where(or_(EVENTS.c.job_seq.is_(None), JOBS.c.user == clean(user)))
+        everybodys = and_(EVENTS.c.job_seq.is_(None), EVENTS.c.kind.not_in(_PERSONAL))
+        query = query.where(or_(everybodys, JOBS.c.user == clean(user)))
     return [
         StoredEvent(kind, time_s, job_seq, run, json.loads(args), seq, job_id)
         for kind, time_s, job_seq, run, args, seq, job_id in connection.execute(query)

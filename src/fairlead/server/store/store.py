@@ -164,7 +164,7 @@ class Store:
         until: int = 2**62,
     ) -> list[StoredEvent]:
         """Rows of the journal after `since`, and up to `until`. Numbers rise without gaps except where rows were pruned. With a
-        `user`, those of its jobs and those that are of no job."""
+        `user`, those of its jobs and those that are of nobody's."""
         with self._database.reading() as connection:
             return read.events_since(connection, since, limit, kinds=kinds, user=user, until=until)
 
