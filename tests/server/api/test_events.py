@@ -12,7 +12,9 @@ import httpx
 import pytest
 from tests.server.build import submission, submit
 
+from fairlead.server.api import desk, nodes
 from fairlead.server.api import events as api_events
+from fairlead.server.api.desk import answer_rows
 from fairlead.server.api.events import of_journal
 from fairlead.server.auth import Role
 from fairlead.server.store import Batch, Store
@@ -222,3 +224,36 @@ def test_rare_rows_are_looked_for_a_bounded_piece_at_a_time(
     assert ([event.job_id for event in found], last) == (["96", "97", "98"], 98)
     found, last = reading(98, 3)
     assert ([event.job_id for event in found], last) == (["99", "100"], 100)
+
+
+@pytest.mark.parametrize(
+    ("path", "module", "maker"), [("events", api_events, "event_out"), ("nodes", nodes, "_node_out")]
+)
+def test_long_answers_are_made_beside_the_scheduler(
+    live: Service, monkeypatch: pytest.MonkeyPatch, path: str, module: Any, maker: str
+) -> None:
+    """Its own thread decides meanwhile."""
+    made_in: set[int] = set()
+    plain = getattr(module, maker)
+
+    def watched(*args: Any) -> Any:
+        made_in.add(threading.get_ident())
+        return plain(*args)
+
+    async def own_thread() -> int:
+        return threading.get_ident()
+
+    monkeypatch.setattr(module, maker, watched)
+    assert live.ask("ada", "GET", f"/v1/{path}").json()[path]
+    assert made_in
+    assert live.call(own_thread()) not in made_in
+
+
+def test_many_rows_are_turned_into_json_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = {"events": [{"seq": i, "text": 'a "b"'} for i in range(3)], "last": 3, "next": None}
+    assert json.loads(answer_rows("events", content["events"], last=3, next=None).body) == content
+    assert json.loads(answer_rows("events", ()).body) == {"events": []}
+    at_once: list[object] = []
+    monkeypatch.setattr(desk, "_json", lambda content: at_once.append(content) or json.dumps(content))
+    answer_rows("events", content["events"])
+    assert at_once == ["events", *content["events"]]

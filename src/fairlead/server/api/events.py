@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from fairlead.server.api import schemas
-from fairlead.server.api.desk import Desk, answer, desk_of, one_job, require, router, still_welcome
+from fairlead.server.api.desk import Desk, answer_rows, desk_of, one_job, require, router, still_welcome
 from fairlead.server.api.jobs import JobId, split
 from fairlead.server.auth import Act, Identity, Scope
 from fairlead.server.store import NoSuchJob, Store, StoredEvent
@@ -134,8 +134,7 @@ async def _answered(
     last_event_id: str | None,
 ) -> Response:
     if not follow and "text/event-stream" not in request.headers.get("accept", ""):
-        found, last = await asyncio.to_thread(reading, since or 0, limit)
-        return answer({"events": [event_out(one) for one in found], "last": last})
+        return await asyncio.to_thread(_page, reading, since or 0, limit)
     desk.rates.may_stream(who.token_id)
     if last_event_id and last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 19:
         since = int(last_event_id)
@@ -147,20 +146,25 @@ async def _answered(
     )
 
 
+def _page(reading: Reading, since: int, limit: int) -> Response:
+    found, last = reading(since, limit)
+    return answer_rows("events", (event_out(one) for one in found), last=last)
+
+
 async def _stream(request: Request, desk: Desk, who: Identity, reading: Reading, since: int) -> AsyncIterator[bytes]:
     with desk.rates.streaming(who.token_id):
         quiet = 0
         yield b"retry: 2000\n\n"
         while not desk.closing:
             try:
-                found, seen = await asyncio.to_thread(reading, since, PAGE)
+                frames, found, seen = await asyncio.to_thread(_frames, reading, since)
             except NoSuchJob:  # forgotten meanwhile
                 return
             if found:
-                yield b"".join(_frame(one) for one in found)
+                yield frames
                 quiet = 0
             since = max(seen, since)
-            if len(found) < PAGE and since >= desk.scheduler.last_event:
+            if found < PAGE and since >= desk.scheduler.last_event:
                 await desk.scheduler.after(since, _BEAT_S)
                 quiet += 1
                 if quiet % _BEATS == 0:
@@ -168,6 +172,12 @@ async def _stream(request: Request, desk: Desk, who: Identity, reading: Reading,
                     yield b": still here\nid: %d\n\n" % since
                 if not await still_welcome(request):
                     return
+
+
+def _frames(reading: Reading, since: int) -> tuple[bytes, int, int]:
+    """A page as it is sent, how many rows it has, and up to which number all was seen."""
+    found, seen = reading(since, PAGE)
+    return b"".join(_frame(one) for one in found), len(found), seen
 
 
 def _frame(event: StoredEvent) -> bytes:

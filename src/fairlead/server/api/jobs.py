@@ -13,7 +13,18 @@ from starlette.responses import Response
 from fairlead.model.errors import InputError
 from fairlead.model.job import JobSpec
 from fairlead.server.api import schemas
-from fairlead.server.api.desk import Desk, answer, body_of, desk_of, job_or_array, one_job, require, router, takes
+from fairlead.server.api.desk import (
+    Desk,
+    answer,
+    answer_rows,
+    body_of,
+    desk_of,
+    job_or_array,
+    one_job,
+    require,
+    router,
+    takes,
+)
 from fairlead.server.api.foresight import Times
 from fairlead.server.api.problems import check_known
 from fairlead.server.auth import Act, Identity, Scope
@@ -166,7 +177,7 @@ async def listing(
     def look() -> Response:
         page = desk.store.jobs(which, sort=sort, descending=descending, limit=limit, cursor=cursor)
         now_s = desk.clock()
-        return answer({"jobs": [job_out(row, now_s, times) for row in page.jobs], "next": page.cursor})
+        return answer_rows("jobs", (job_out(row, now_s, times) for row in page.jobs), next=page.cursor)
 
     return await asyncio.to_thread(look)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from starlette.responses import Response
 
 from fairlead.model.cluster import NodeSpec
 from fairlead.server.api import schemas
-from fairlead.server.api.desk import Desk, answer, desk_of, read, require, router, takes
+from fairlead.server.api.desk import Desk, answer, answer_rows, desk_of, read, require, router, takes
 from fairlead.server.api.gpus import by_node
 from fairlead.server.api.picture import Picture
 from fairlead.server.api.problems import none_such
@@ -39,10 +40,14 @@ def _check_known(desk: Desk, node: str) -> None:
 @routes.get("/nodes", response_model=schemas.Nodes, summary="Nodes, their GPUs and who has them")
 async def listing(request: Request) -> Response:
     desk, who = desk_of(request), require(request, Act.SEE_CLUSTER)
-    picture, scheduler = await desk.pictures.latest(), desk.scheduler
+    picture, scheduler, spec = await desk.pictures.latest(), desk.scheduler, desk.scheduler.spec
     drained, closed, down = scheduler.drained(), scheduler.closed(), scheduler.down()
-    nodes = [_node_out(node, picture, who, drained, closed, down) for node in scheduler.spec.nodes]
-    return answer({"nodes": nodes, "levels": scheduler.spec.levels})
+
+    def look() -> Response:
+        nodes = (_node_out(node, picture, who, drained, closed, down) for node in spec.nodes)
+        return answer_rows("nodes", nodes, levels=spec.levels)
+
+    return await asyncio.to_thread(look)
 
 
 def _node_out(
