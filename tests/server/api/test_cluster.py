@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from fairlead.runtime import twin
 from fairlead.runtime.protocols import Report, ReportKind
 
 from .service import Service, wait_for
@@ -117,8 +122,50 @@ def test_what_another_policy_or_more_nodes_would_do(live: Service, running: str)
     assert [row["policy"] for row in rows][1:] == ["srtf", "las"]
     assert [row["add_nodes"] for row in rows] == ["", "1x4", "1x4"]
     assert len(live.ask("ann", "POST", "/v1/whatif", json={}).json()["rows"]) == 1
-    many = live.ask("ann", "POST", "/v1/whatif", json={"policies": ["fifo"] * 21})
-    assert (many.status_code, many.json()["field"]) == (422, "policies")
+    for number in (9, 21):
+        many = live.ask("ann", "POST", "/v1/whatif", json={"policies": ["fifo"] * number})
+        assert (many.status_code, many.json()["field"]) == (422, "policies")
+
+
+ROWS = 10
+
+
+@pytest.fixture
+def slow_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A what-if of ten rows that take their time; those that are done."""
+    done: list[int] = []
+
+    def rows(*_: Any) -> Iterator[twin.Row]:
+        for number in range(ROWS):
+            time.sleep(0.1)
+            done.append(number)
+            yield twin.Row("fifo", "consolidate", "", None, "not really")
+
+    monkeypatch.setattr(twin, "whatif_rows", rows)
+    return done
+
+
+def test_others_are_answered_between_the_rows_of_a_what_if_and_a_user_has_one_at_a_time(
+    live: Service, running: str, slow_rows: list[int]
+) -> None:
+    with ThreadPoolExecutor(1) as beside, live.client("ann") as client:
+        asked = beside.submit(client.post, "/v1/whatif", json={})
+        wait_for(lambda: slow_rows)
+        refused = live.ask("ann", "POST", "/v1/whatif", json={})
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "2")
+        assert "another what-if of yours" in refused.json()["detail"]
+        told = live.ask("ann", "GET", f"/v1/jobs/{running}/explain").json()
+        assert told["message"].startswith("runs on")
+        assert len(slow_rows) < ROWS, "the explanation waited for all of them"
+        assert len(asked.result().json()["rows"]) == ROWS
+    assert live.ask("ann", "POST", "/v1/whatif", json={}).status_code == 200
+
+
+def test_what_nobody_waits_for_any_more_is_not_worked_out(live: Service, slow_rows: list[int]) -> None:
+    with live.client("bob") as client, pytest.raises(httpx.ReadTimeout):
+        client.post("/v1/whatif", json={}, timeout=0.3)
+    wait_for(lambda: not live.app.state.desk.foresight._comparing)
+    assert len(slow_rows) < ROWS
 
 
 def test_counts_of_everything(live: Service, running: str) -> None:

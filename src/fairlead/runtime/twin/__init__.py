@@ -5,7 +5,7 @@ changes anything: a Moment goes in, an answer comes out, so that it may run in a
 docs/twin.md says what is assumed of jobs whose length nobody knows, and how far to trust the answers.
 """
 
-from fairlead.runtime.twin.compare import Choice, Row, whatif
+from fairlead.runtime.twin.compare import Choice, Row, whatif, whatif_rows
 from fairlead.runtime.twin.foresee import Expected, Forecast, Outlook, forecast
 from fairlead.runtime.twin.moment import Moment, moment_of
 from fairlead.runtime.twin.why import Explanation, explain
@@ -22,4 +22,5 @@ __all__ = [
     "forecast",
     "moment_of",
     "whatif",
+    "whatif_rows",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,9 +57,16 @@ class Row:
 
 def whatif(moment: Moment, choices: Sequence[Choice], known: Mapping[str, float] | None = None) -> list[Row]:
     """The present policy first, then each choice. `known` as in `forecast`. All rows show as many hours to come as the first one needs."""
-    rows = [_row(moment, Choice(), known, None)]
-    first = rows[0].coming
-    return rows + [_row(moment, choice, known, None if first is None else first.length_s) for choice in choices]
+    return list(whatif_rows(moment, choices, known))
+
+
+def whatif_rows(moment: Moment, choices: Sequence[Choice], known: Mapping[str, float] | None = None) -> Iterator[Row]:
+    """As `whatif`, each row worked out when it is asked for: others may have their turn in between."""
+    first = _row(moment, Choice(), known, None)
+    yield first
+    length_s = None if first.coming is None else first.coming.length_s
+    for choice in choices:
+        yield _row(moment, choice, known, length_s)
 
 
 def _row(moment: Moment, choice: Choice, known: Mapping[str, float] | None, length_s: float | None) -> Row:

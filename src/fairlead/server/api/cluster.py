@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any
 
 from fastapi import Query
@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from fairlead.model.errors import InputError
+from fairlead.runtime.twin import Choice
 from fairlead.server.api import schemas
 from fairlead.server.api.desk import (
     Desk,
@@ -154,12 +155,16 @@ async def set_policy(request: Request) -> Response:
     ),
 )
 async def whatif(request: Request) -> Response:
-    """The jobs at hand run on in the simulator, once as things are (the first row) and once for each choice."""
-    desk, _ = desk_of(request), require(request, Act.ASK_TWIN)
+    """The jobs at hand run on in the simulator, once as things are (the first row) and once for each choice. One at a time for each
+    user."""
+    desk, who = desk_of(request), require(request, Act.ASK_TWIN)
     body = await read(request, schemas.WhatIf)
-    return answer(
-        {"rows": await desk.foresight.compared(body.policies, body.placer, body.add_nodes, body.remove_nodes)}
-    )
+    policies: Sequence[str | None] = body.policies
+    if not policies and (body.placer or body.add_nodes or body.remove_nodes):
+        policies = [None]  # the present one
+    gone = tuple(body.remove_nodes)
+    choices = [Choice(policy, body.placer, body.add_nodes or "", gone) for policy in policies]
+    return answer({"rows": await desk.foresight.compared(who.user, choices, request.is_disconnected)})
 
 
 @outside.get(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from fairlead.runtime.protocols import EVERYTHING
 from fairlead.runtime.within import losses
 from fairlead.server.api import schemas
 from fairlead.server.api.fresh import Fresh
+from fairlead.server.api.problems import TooMany
 from fairlead.server.clock import ahead_of_utc
 from fairlead.server.jobs import FINAL, asked, why_it_stays
 from fairlead.server.store import JobRow
@@ -29,6 +30,7 @@ _UNSEEN = (None, None)
 #: of the time, what looking ahead may take for forecasts, and what for explanations: it competes with the scheduler's own thread
 _SHARE = 0.05
 _LONGEST_S = 300.0  #: an explanation is not kept for longer, however many there are
+_AGAIN_S = 2.0  #: after how long it is worth asking for another what-if
 
 
 @dataclass
@@ -54,6 +56,7 @@ class Foresight:
         self._turn = asyncio.Lock()  #: however many ask, the twin has one core of the machine
         self._fresh = Fresh(self._look, lambda: scheduler.last_event, 1.0, 10.0, share=_SHARE)
         self._told: dict[str, _Told] = {}
+        self._comparing: set[str] = set()  #: users for whom a what-if is being worked out
 
     async def _look(self) -> _Seen:
         moment = self._scheduler.moment()
@@ -126,15 +129,25 @@ class Foresight:
         return told
 
     async def compared(
-        self, policies: Sequence[str], placer: str | None, add_nodes: str | None, remove_nodes: Sequence[str] = ()
+        self, user: str, choices: Sequence[twin.Choice], has_left: Callable[[], Awaitable[bool]]
     ) -> list[dict[str, Any]]:
-        """What is in force now first, then each choice."""
-        wanted: Sequence[str | None] = policies or ([None] if placer or add_nodes or remove_nodes else [])
-        choices = [twin.Choice(policy, placer, add_nodes or "", tuple(remove_nodes)) for policy in wanted]
-        moment = (await self._fresh.get()).moment
-        async with self._turn:
-            rows = await asyncio.to_thread(twin.whatif, moment, choices)
-        return [row.to_json() for row in rows]
+        """What is in force now first, then each choice. Each row is a simulation, so others have their turn between two of them, a user
+        has one what-if at a time, and for somebody who has left no more are worked out."""
+        if user in self._comparing:
+            raise TooMany("another what-if of yours is being worked out; ask again when it has been answered", _AGAIN_S)
+        self._comparing.add(user)
+        try:
+            rows = twin.whatif_rows((await self._fresh.get()).moment, choices)
+            told: list[dict[str, Any]] = []
+            while not await has_left():
+                async with self._turn:
+                    row = await asyncio.to_thread(next, rows, None)
+                if row is None:
+                    break
+                told.append(row.to_json())
+            return told
+        finally:
+            self._comparing.discard(user)
 
 
 def _times(moment: twin.Moment) -> Times:

@@ -69,7 +69,7 @@ class PolicyBody(Body):
 
 
 class WhatIf(Body):
-    policies: list[Name] = Field(default=[], max_length=20, description="to be compared with the present one")
+    policies: list[Name] = Field(default=[], max_length=8, description="to be compared with the present one")
     placer: Name | None = None
     add_nodes: Name | None = Field(None, description="nodes that are not there: NODESxGPUS[@TYPE], several joined by +")
     remove_nodes: list[Name] = Field(
