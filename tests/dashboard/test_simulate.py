@@ -73,27 +73,6 @@ def test_a_comparison_is_asked_again_while_another_of_the_same_user_is_worked_ou
     assert len(refused) == 1
 
 
-def test_a_comparison_is_asked_again_while_another_of_the_same_user_is_worked_out(
-    signed_in: SignedIn, busy: Service
-) -> None:
-    at = signed_in("bob")
-    at.expected.append("429")
-    refused: list[Route] = []
-
-    def once(route: Route) -> None:
-        if refused:
-            route.continue_()
-        else:
-            refused.append(route)
-            route.fulfill(status=429, content_type="application/problem+json", body='{"detail": "not yet"}')
-
-    at.page.route("**/v1/whatif", once)
-    at.go("/whatif")
-    rows = at.page.get_by_role("region", name="Comparison, a choice a row").locator("tbody tr")
-    expect(rows).to_have_count(1)
-    assert len(refused) == 1
-
-
 def test_an_admin_switches_to_it_after_a_question(signed_in: SignedIn, busy: Service) -> None:
     at = signed_in("ada", "/whatif")
     at.page.get_by_label("srtf", exact=True).check()
