@@ -34,8 +34,9 @@ ALIGNED_S = 10.0
 #: jobs that tell how long an engine takes to suspend one, how many of them only warm it up, and what each works
 MEASURED, WARMING, MEASURED_S = 7, 3, 15.0
 APART_S = 1.37  #: and how far apart they start
-#: jobs like those of the workload, that come as fast: an engine takes longer to start one while it starts others
-ALIKE = 30
+#: jobs like those of the workload, that come as fast, and how many of them only fill the GPUs: an engine takes longer to start one
+#: while it ends and starts others
+ALIKE, FILLING = 45, 15
 #: works for so many seconds of its own time: while it is stopped it does not work, and time that passed meanwhile is no work. What it
 #: takes to begin is not its work either, so it imports little
 PROGRAM = """
@@ -181,11 +182,11 @@ async def _measure(scheduler: Scheduler, trace: Trace, kept: Path) -> Latencies:
         await scheduler.clock.sleep_until(began_s + float(some.submit_s[i]))
         spec = _spec(some, i, float(some.duration_s[i]), own)
         ids.append((await scheduler.submit(spec, USER, _tenant(some, i))).jobs[0].id)
+    finished_s = [await _ended(scheduler, job) for job in ids]
     starts, ends = [], []
-    for job in ids:
-        at, finished_s = await _ended(scheduler, job)
-        starts += [b - a for a, b in zip(at["start"], at["started"], strict=False)]
-        ends.append(at["end"][0] - finished_s)  # by our clock, and by its supervisor's
+    for job, at_s in list(zip(ids, finished_s, strict=True))[FILLING:]:
+        starts += _between(scheduler, job, "start", "started")
+        ends.append(_times(scheduler, job)["end"][0] - at_s)  # by our clock, and by its supervisor's
     return Latencies(*(sum(one) / len(one) if one else 0.0 for one in (starts, ends, suspends)))
 
 
@@ -212,19 +213,31 @@ async def _suspend_some(scheduler: Scheduler, kept: Path, tenant: str) -> list[f
         await asyncio.sleep(APART_S)
     found = []
     for job in ids:
-        at, _ = await _ended(scheduler, job)
-        found.append([b - a for a, b in zip(at.get("hold", ()), at.get("suspended", ()), strict=False)])
+        await _ended(scheduler, job)
+        found.append(_between(scheduler, job, "hold", "suspended"))
     return [one for some in found[WARMING:] for one in some]
 
 
-async def _ended(scheduler: Scheduler, job: str) -> tuple[dict[str, list[float]], float]:
-    """When what happened to it, once it is over, and when its processes ended."""
+def _between(scheduler: Scheduler, job: str, first: str, then: str) -> list[float]:
+    """Seconds from the one to the other, of each of its runs that saw both: one may be suspended before its processes are there."""
+    began: dict[int, float] = {}
+    found = []
+    for event in scheduler.store.timeline(job):
+        if event.kind == first and event.run is not None:
+            began[event.run] = event.time_s
+        elif event.kind == then and event.run in began:
+            found.append(event.time_s - began.pop(event.run))
+    return found
+
+
+async def _ended(scheduler: Scheduler, job: str) -> float:
+    """When its processes ended, once that is known."""
     await _until(scheduler, _has(scheduler, job, "end"))
     row = scheduler.store.job(job)
     if row.state != "done":
         raise InputError(f"a job that was to measure the engine is {row.state}: {row.message}", value=job)
     assert row.finished_s is not None
-    return _times(scheduler, job), row.finished_s
+    return row.finished_s
 
 
 def _times(scheduler: Scheduler, job: str) -> dict[str, list[float]]:
