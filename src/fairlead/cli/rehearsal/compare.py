@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fairlead.cli.rehearsal.live_run import Latencies, Lived
     from fairlead.workload.trace import Trace
 
-SHAKEN = 200  #: simulations that say which orders are settled
+SHAKEN = 1000  #: simulations that say which orders are settled: a rare coincidence among thousands of pairs is not one of few runs
 Floats = npt.NDArray[np.float64]
 
 
