@@ -75,7 +75,7 @@ def agree(
     live_start = np.array([one.first_start_s for one in lived])
     live_finish = np.array([one.finish_s for one in lived])
     late = lateness(trace, lived)
-    settled = _settled(trace, cluster, policy, placer, start, late, seed)
+    settled = _settled(trace, cluster, policy, placer, start, late, seed, latencies)
     swapped = settled & (live_start[:, None] > live_start[None, :])
     return Agreement(
         policy=policy,
@@ -96,18 +96,28 @@ def agree(
 
 
 def _settled(
-    trace: Trace, cluster: ClusterSpec, policy: str, placer: str, start: Floats, late: Floats, seed: int
+    trace: Trace,
+    cluster: ClusterSpec,
+    policy: str,
+    placer: str,
+    start: Floats,
+    late: Floats,
+    seed: int,
+    latencies: Latencies,
 ) -> npt.NDArray[np.bool_]:
-    """[a, b] where a starts before b however late things are."""
+    """[a, b] where a starts before b however late things are. What is known of an engine's lateness is a cost, which no policy counts as
+    service; the rest is drawn, and makes a job longer or shorter."""
     before = start[:, None] < start[None, :]
+    known = latencies.costs()
     rng = np.random.Generator(np.random.PCG64(seed))
     for _ in range(SHAKEN):
         drawn = rng.choice(late, (2, len(trace)))
-        costs = Options(resume_cost_s=float(rng.choice(late)))
+        resume_s = known.resume_cost_s + float(rng.choice(late)) - known.start_cost_s
+        costs = Options(start_cost_s=known.start_cost_s, resume_cost_s=max(resume_s, 0.0))
         shaken = replace(
             trace,
             submit_s=np.maximum.accumulate(trace.submit_s + 0.1 * drawn[1]),
-            duration_s=trace.duration_s + drawn[0],
+            duration_s=np.maximum(trace.duration_s + drawn[0] - known.start_cost_s, 0.1),
         )
         first = simulate(shaken, cluster, policy, placer, costs).outcome.start_s
         before &= first[:, None] < first[None, :]
