@@ -88,7 +88,7 @@ async def measure(cluster: SlurmCluster, folder: Path, jobs: int, policy: str) -
             submitting_s = time.perf_counter() - began_s
             await until(lambda: len(scheduler.jobs) >= 0.99 * jobs or executor._reports.empty())
             await until(lambda: count(State.RUNNING) > 50)
-            queued, ended = count(State.WAITING), count(State.DONE)
+            queued, there = count(State.WAITING), len(scheduler.jobs)
             passes.clear()
             looks.clear()
             executor.slurm.calls.clear()
@@ -102,7 +102,7 @@ async def measure(cluster: SlurmCluster, folder: Path, jobs: int, policy: str) -
                 "submitting_s": round(submitting_s, 1),
                 "waiting": [queued, count(State.WAITING)],
                 "running": count(State.RUNNING),
-                "ended_meanwhile": count(State.DONE) - ended,
+                "ended_meanwhile": there - len(scheduler.jobs),
                 "decision": spread(passes),
                 "look": spread(looks),
                 "calls_per_s": {**calls, "all": round(sum(calls.values()), 2)},
