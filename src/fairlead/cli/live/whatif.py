@@ -64,7 +64,7 @@ def whatif(
 
 def _table(rows: tuple[WhatIfRow, ...], now_s: float | None) -> RenderableType:
     from fairlead.cli.live.words import NONE, clock, lasting
-    from fairlead.record.units import percent
+    from fairlead.record.units import count, percent
 
     lines = []
     for number, row in enumerate(rows):
@@ -92,5 +92,9 @@ def _table(rows: tuple[WhatIfRow, ...], now_s: float | None) -> RenderableType:
             ]
         )
     heads = ["policy", "mean wait", "mean JCT", "last ends", "GPUs used", "preemptions", "notes"]
-    caption = f"{rows[0].jobs:,} jobs that wait or run now; waits are from now on." if rows else ""
+    caption = (
+        f"{count(rows[0].jobs, 'job that waits or runs', 'jobs that wait or run')} now; waits are from now on."
+        if rows
+        else ""
+    )
     return grid(heads, lines, numbers=heads[1:6], caption=caption)
