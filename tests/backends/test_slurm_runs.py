@@ -270,17 +270,22 @@ def test_a_run_that_was_asked_to_leave_has_its_grace_period_after_a_restart(tmp_
     asyncio.run(check())
 
 
+async def left_running(path: Path) -> PaperSlurm:
+    """A Slurm in which a user's job, 7, runs on node1 while nobody listens any more."""
+    async with paper(path) as one:
+        one.slurm.add("7")
+        await one.poll()
+        await one.start(foreign=foreign("7"))
+        one.slurm.jobs["7"] |= {"state": "RUNNING", "partition": "gpu-fairlead", "nodes": "node1", "start": "1700"}
+        await one.poll()
+        return one.slurm
+
+
 def test_a_users_job_that_has_run_is_not_released_again_after_a_restart(tmp_path: Path) -> None:
     """Its node failed while nobody listened, and Slurm has put it back into its queue: it may still run there."""
 
     async def check() -> None:
-        async with paper(tmp_path) as one:
-            one.slurm.add("7")
-            await one.poll()
-            await one.start(foreign=foreign("7"))
-            one.slurm.jobs["7"] |= {"state": "RUNNING", "partition": "gpu-fairlead", "nodes": "node1", "start": "1700"}
-            await one.poll()
-            slurm = one.slurm
+        slurm = await left_running(tmp_path)
         slurm.said.clear()
         slurm.jobs["7"] |= {"state": "PENDING", "reason": "BeginTime", "restarts": "1", "nodes": ""}
         slurm.down["node1"] = "no answer"
@@ -295,13 +300,7 @@ def test_a_users_job_that_has_run_is_not_released_again_after_a_restart(tmp_path
 
 def test_a_users_job_that_has_run_is_lost_where_slurm_forgets_it(tmp_path: Path) -> None:
     async def check() -> None:
-        async with paper(tmp_path) as one:
-            one.slurm.add("7")
-            await one.poll()
-            await one.start(foreign=foreign("7"))
-            one.slurm.jobs["7"] |= {"state": "RUNNING", "partition": "gpu-fairlead", "nodes": "node1", "start": "1700"}
-            await one.poll()
-            slurm = one.slurm
+        slurm = await left_running(tmp_path)
         slurm.jobs.clear()
         async with paper(tmp_path, slurm) as one:
             (found,) = await one.executor.found()

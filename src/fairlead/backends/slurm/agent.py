@@ -176,11 +176,8 @@ class Agent:
             self._say(FAILED, message="it was stopped before it began", called_off=True)
             return 0
         self.guard = Guard(self.lease, self.gang)
-        for thread in (
-            self.lease,
-            self.guard,
-        ):  # before its first process: even starting it may have to wait for a file
-            thread.start()
+        self.lease.start()  # both before its first process: even starting it may have to wait for a file
+        self.guard.start()
         self.began_s = time.time()  # before its first process, or a short job would seem shorter than it was
         try:
             self.gang.start()
