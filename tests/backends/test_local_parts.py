@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -114,6 +115,19 @@ def test_asking_whether_a_run_is_looked_after_does_not_keep_anyone_from_doing_so
     assert not other.claim()
     run.release()
     assert other.claim()
+
+
+def test_a_run_whose_keeper_is_going_is_claimed_a_moment_later(tmp_path: Path) -> None:
+    """As with a scheduler that was killed while it began a process: that process holds its lock until it has begun."""
+    run = RunDir.create(str(tmp_path), "job@1", {})
+    assert run.claim()
+    timer = threading.Timer(0.3, run.release)
+    timer.start()
+    other = RunDir(run.path)
+    assert not other.claim()
+    assert other.claim(wait_s=20)
+    timer.join()
+    assert not RunDir(run.path).claim(wait_s=0.1)
 
 
 # -- memory ----------------------------------------------------------------------------------------------------------------------

@@ -64,12 +64,7 @@ class LocalExecutor:
             for part in (path, f"{path}/runs", f"{path}/logs"):
                 os.makedirs(part, 0o700, exist_ok=True)
             lock = RunDir(path)
-            # one that was killed while it started a process may hold it for a moment longer, through that process
-            for _ in range(50):
-                free = lock.claim()
-                if free:
-                    break
-                await asyncio.sleep(0.02)
+            free = lock.claim(wait_s=1.0)
         except OSError as error:
             raise InputError(f"the state directory can't be used: {error.strerror}", value=path) from None
         if not free:

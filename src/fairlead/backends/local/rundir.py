@@ -19,6 +19,7 @@ import fcntl
 import json
 import os
 import struct
+import time
 from typing import Any
 
 STARTING = "starting"
@@ -152,8 +153,19 @@ class RunDir:
             os.close(fd)
         sync_dir(self.path)
 
-    def claim(self) -> bool:
-        """Become the one that looks after this run, until `release` or death. False: someone else does."""
+    def claim(self, wait_s: float = 0.0) -> bool:
+        """Become the one that looks after this run, until `release` or death. False: someone else does.
+
+        One that was killed while it began a process may hold it for a moment longer, through that process: `wait_s`.
+        """
+        until = time.monotonic() + wait_s
+        while not self._claim():
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.02)
+        return True
+
+    def _claim(self) -> bool:
         fd = os.open(self.file("lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))

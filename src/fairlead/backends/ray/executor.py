@@ -75,7 +75,7 @@ class RayExecutor:
         try:
             for part in (f"{folder}/runs", os.path.join(settings.state_dir, "logs")):
                 os.makedirs(part, 0o700, exist_ok=True)
-            if not lock.claim():
+            if not lock.claim(wait_s=1.0):
                 raise InputError(
                     "another scheduler uses this state directory", value=folder, accepts="a directory of its own"
                 )

@@ -90,7 +90,7 @@ class SlurmExecutor:
             for part in (top, path, os.path.join(path, "runs"), os.path.join(top, "logs")):
                 open_up(part)
             lock = RunDir(path)
-            free = lock.claim()
+            free = lock.claim(wait_s=1.0)
         except OSError as error:
             raise InputError(f"the state directory can't be used: {error.strerror}", value=top) from None
         if not free:

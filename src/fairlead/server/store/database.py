@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -59,11 +60,11 @@ class Database:
         self._writer: Connection | None = None
         self._lock_file: TextIO | None = None
         if self.path is not None:
-            self._prepare_file(self.path)
+            self._prepare_file(self.path, timeout_s)
         self._reading = _engine(url, timeout_s, writes=False)
         self._writing = _engine(url, timeout_s, writes=True)
 
-    def _prepare_file(self, path: Path) -> None:
+    def _prepare_file(self, path: Path, timeout_s: float) -> None:
         try:
             if not self.write:
                 if not path.is_file():
@@ -72,7 +73,7 @@ class Database:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             # SQLite gives its side files the permissions of the database
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            self._lock_file = _locked(path.with_name(path.name + ".lock"), self.where)
+            self._lock_file = _locked(path.with_name(path.name + ".lock"), self.where, timeout_s)
         except OSError as error:
             raise translated(error, self.where) from None
 
@@ -159,15 +160,22 @@ def _take_lock(connection: Connection, where: str, timeout_s: float) -> None:
         ) from error
 
 
-def _locked(path: Path, where: str) -> TextIO:
+def _locked(path: Path, where: str, timeout_s: float) -> TextIO:
     file = open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+", encoding="utf-8")  # noqa: SIM115
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = file.read().strip()
-        file.close()
-        by = f" (process {holder})" if holder.isdigit() else ""
-        raise StoreInUse(where, f"another scheduler writes to it{by}") from None
+    until = time.monotonic() + min(timeout_s, 3.0)
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            # one that was killed while it began a process may hold it for a moment longer, through that process
+            if time.monotonic() < until:
+                time.sleep(0.02)
+                continue
+            holder = file.read().strip()
+            file.close()
+            by = f" (process {holder})" if holder.isdigit() else ""
+            raise StoreInUse(where, f"another scheduler writes to it{by}") from None
     file.truncate(0)
     file.write(f"{os.getpid()}\n")
     file.flush()
