@@ -168,6 +168,25 @@ def test_a_program_for_which_there_is_no_room_stays_suspended_and_can_be_stopped
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("late_s", [0.0, 0.2, 0.5, 0.8])
+def test_a_program_that_is_about_to_end_may(path: Path, late_s: float) -> None:
+    """It gives its memory back for a while: what it has done must not be done again."""
+
+    async def scenario() -> None:
+        async with local(path, gpus=None) as bench:
+            await begin(bench, "job", GIB, 100)
+            async with asyncio.timeout(120):
+                while "done" not in bench.log("job"):
+                    await asyncio.sleep(0.01)
+            await asyncio.sleep(late_s)
+            await bench.executor.suspend("job", 1)
+            report = await bench.wait(ReportKind.ENDED, patience_s=120)
+            assert report.exit_code == 0
+            assert [report.kind for report in bench.seen] == [ReportKind.STARTED, ReportKind.ENDED]
+
+    asyncio.run(scenario())
+
+
 def test_memory_comes_back_by_a_map_of_gpus(path: Path) -> None:
     """With one GPU, onto itself: the driver takes the map as it is laid out."""
     if not MACHINE.moves:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.backends.local import driver, inventory, limits, procs
-from fairlead.backends.local.driver import CHECKPOINTED, LOCKED, RUNNING, DriverError
+from fairlead.backends.local.driver import CHECKPOINTED, LOCKED, RUNNING, DriverError, Leaving
 from fairlead.backends.local.executor import LocalExecutor, _capabilities
 from fairlead.backends.local.inventory import Gpu, Machine, look, short_type
 from fairlead.backends.local.layout import methods
@@ -197,6 +197,38 @@ def test_descendants_are_found_where_the_kernel_keeps_no_list_of_children(monkey
             os.killpg(shell.pid, signal.SIGKILL)
 
 
+RUNS, LEAVES = 4194560, 4227340  #: flags as seen in /proc of a training on an H200, while it ran and while it ended
+
+
+@pytest.mark.parametrize(
+    ("tasks", "exits"),
+    [
+        ({"7": ("R", RUNS), "8": ("S", RUNS)}, False),
+        ({"7": ("Z", LEAVES), "8": ("D", LEAVES)}, True),
+        ({"7": ("D", LEAVES), "8": ("D", LEAVES)}, True),
+        ({"7": ("Z", LEAVES), "8": ("S", RUNS)}, False),  # its first thread is over, and it goes on
+        ({"7": ("Z", LEAVES)}, False),  # it is over, and nobody has asked how it ended
+        ({}, False),
+    ],
+)
+def test_a_process_that_gives_back_what_it_held_is_exiting(
+    tmp_path: Path, tasks: dict[str, tuple[str, int]], exits: bool
+) -> None:
+    for task, (state, flags) in tasks.items():
+        (tmp_path / "7/task" / task).mkdir(parents=True)
+        (tmp_path / "7/task" / task / "stat").write_text(f"{task} (py) thon) {state} 1 7 7 0 -1 {flags} 10 0 0\n")
+    assert procs.is_exiting(7, str(tmp_path)) is exits
+
+
+def test_a_process_that_runs_and_one_that_nobody_waits_for_are_not_exiting() -> None:
+    assert not procs.is_exiting(os.getpid())
+    with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE) as over:
+        assert over.stdout is not None
+        over.stdout.read()
+        os.waitid(os.P_PID, over.pid, os.WEXITED | os.WNOWAIT)
+        assert not procs.is_exiting(over.pid)
+
+
 def test_a_supervisor_imports_next_to_nothing() -> None:
     def modules(also: str) -> set[str]:
         show = [sys.executable, "-P", "-s", "-c", f"import sys{also}; print(*sys.modules)"]
@@ -224,9 +256,13 @@ class Rules:
         self.states = dict.fromkeys(pids, RUNNING)
         self.calls: list[str] = []
         self.fails: set[str] = set()
+        self.ends: set[str] = set()  #: calls during which the process ends
 
     def _go(self, call: str, pid: int, before: int, after: int) -> None:
         self.calls.append(f"{call} {pid}")
+        if f"{call} {pid}" in self.ends:
+            del self.states[pid]
+            raise DriverError(f"{call} {pid}")
         if f"{call} {pid}" in self.fails:
             raise DriverError(f"{call} {pid}")
         assert self.states[pid] == before, f"{call} {pid} in state {self.states[pid]}"
@@ -266,6 +302,25 @@ def test_where_one_can_not_be_moved_all_go_on(call: str) -> None:
     with pytest.raises(DriverError, match=call):
         driver.freeze(rules, [1, 2])
     assert set(rules.states.values()) == {RUNNING}
+
+
+@pytest.mark.parametrize("call", ["lock 1", "lock 2", "checkpoint 1", "checkpoint 2"])
+def test_where_one_ends_meanwhile_the_others_go_on_and_that_is_told(call: str) -> None:
+    rules = Rules(1, 2)
+    rules.ends = {call}
+    with pytest.raises(Leaving, match=call):
+        driver.freeze(rules, [1, 2])
+    assert list(rules.states.values()) == [RUNNING]
+
+
+def test_one_that_the_driver_has_forgotten_and_that_holds_a_gpu_is_ending() -> None:
+    rules = Rules(1)
+    with pytest.raises(Leaving, match="process 2 is ending"):
+        driver.freeze(rules, [1, 2], lambda pid: pid == 2)
+    assert rules.calls == []
+    pid, answer = driver.in_child(lambda: driver.freeze(rules, [1, 2], lambda pid: pid == 2))
+    assert driver.read_answer(answer) == (driver.LEAVING, "process 2 is ending")
+    os.waitpid(pid, 0)
 
 
 @pytest.mark.parametrize("call", ["restore 1", "restore 2"])

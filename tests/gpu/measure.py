@@ -3,7 +3,8 @@
     python tests/gpu/measure.py [--sizes 1 10 25] [--turns-gib 45] [--free-gib 60] [-o figures.json]
 
 How long suspending and resuming take by memory size; and two trainings that each need most of the GPU memory that is free, which
-take turns: neither could run beside the other, and both end with the very losses of a run that nobody disturbed.
+take turns: neither could run beside the other, and both end with the very losses of a run that nobody disturbed. `--turns-gib 0`
+and `--sizes` with nothing after it leave a part out.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ def main() -> None:
     }
     with tempfile.TemporaryDirectory() as folder, scheduler(Path(folder), asked.policy) as client:
         for name, measure in (
-            ("turns", lambda: turns(client, asked.turns_gib, asked.free_gib, asked.steps)),
+            ("turns", lambda: asked.turns_gib and turns(client, asked.turns_gib, asked.free_gib, asked.steps)),
             ("by_size", lambda: by_size(client, asked.sizes, asked.again)),
         ):
             try:

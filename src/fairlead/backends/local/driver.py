@@ -17,11 +17,16 @@ from typing import Protocol
 RUNNING, LOCKED, CHECKPOINTED, FAILED = range(4)
 #: how long a program may take to finish what its GPU is doing before it counts as not lockable
 LOCK_TIMEOUT_MS = 10_000
+LEAVING = "leaving"
 _CALLS = ("Lock", "Checkpoint", "Restore", "Unlock", "GetState")
 
 
 class DriverError(Exception):
     """The driver could not do it: which call, for which process, and what it said."""
+
+
+class Leaving(DriverError):
+    """One of the processes takes leave of its GPU: it is about to end, and nothing of it can be moved any more."""
 
 
 class Checkpointer(Protocol):
@@ -92,26 +97,39 @@ def has_calls() -> bool:
     return all(hasattr(lib, f"cuCheckpointProcess{name}") for name in _CALLS)
 
 
-def freeze(driver: Checkpointer, pids: Iterable[int]) -> list[int]:
+def freeze(driver: Checkpointer, pids: Iterable[int], leaving: Callable[[int], bool] = lambda pid: False) -> list[int]:
     """Take the GPU memory of these processes to the host: all of them or none. Returns those that had any.
 
-    All are locked before the first is moved: processes of a gang wait for each other on the GPU."""
+    All are locked before the first is moved: processes of a gang wait for each other on the GPU. `leaving`: whether one
+    that the driver does not know holds a GPU all the same. Raises Leaving for such a one, and where the driver loses one
+    meanwhile: a program that has done its work gives its GPU memory back for seconds before it ends."""
     users: list[int] = []
     for pid in pids:
-        try:
-            driver.state(pid)
-        except DriverError:
-            continue  # it has libcuda loaded but has not begun to use it
-        users.append(pid)
+        if _knows(driver, pid):
+            users.append(pid)
+        elif leaving(pid):
+            raise Leaving(f"process {pid} is ending")
+        # else it has libcuda loaded but has not begun to use it
     try:
         for pid in users:
             driver.lock(pid)
         for pid in users:
             driver.checkpoint(pid)
-    except DriverError:
-        thaw(driver, users, {})
+    except DriverError as error:
+        left = [pid for pid in users if _knows(driver, pid)]
+        thaw(driver, left, {})
+        if len(left) < len(users):
+            raise Leaving(f"{error}, since it ended meanwhile") from None
         raise
     return users
+
+
+def _knows(driver: Checkpointer, pid: int) -> bool:
+    try:
+        driver.state(pid)
+    except DriverError:
+        return False
+    return True
 
 
 def thaw(driver: Checkpointer, pids: Sequence[int], moves: Mapping[str, str]) -> None:
@@ -131,7 +149,9 @@ def thaw(driver: Checkpointer, pids: Sequence[int], moves: Mapping[str, str]) ->
 
 
 def in_child(work: Callable[[], object]) -> tuple[int, int]:
-    """Do it in a process of its own. Returns that process and a pipe with its answer: [result, error]."""
+    """Do it in a process of its own. Returns that process and a pipe with its answer: [result, error].
+
+    The result of one that found a process leaving is LEAVING."""
     answer, end = os.pipe()
     pid = os.fork()
     if pid:
@@ -142,6 +162,8 @@ def in_child(work: Callable[[], object]) -> tuple[int, int]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         try:
             said: list[object] = [work(), ""]
+        except Leaving as error:
+            said = [LEAVING, str(error)]
         except Exception as error:
             said = [None, str(error) or type(error).__name__]
         os.write(end, json.dumps(said).encode())

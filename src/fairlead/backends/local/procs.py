@@ -13,6 +13,9 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
+#: a flag of the kernel's in /proc/PID/stat
+_PF_EXITING = 0x4
+
 
 def _prctl(option: int, value: int | bytes) -> None:
     if _libc.prctl(option, ctypes.c_char_p(value) if isinstance(value, bytes) else ctypes.c_ulong(value), 0, 0, 0):
@@ -153,6 +156,36 @@ def uses_cuda(pid: int) -> bool:
             return any(b"libcuda.so" in line for line in file)
     except OSError:
         return False
+
+
+def is_exiting(pid: int, proc: str = "/proc") -> bool:
+    """Whether it has left its program for good and still gives back what it held: with much GPU memory that takes seconds,
+    mostly after its first thread is over."""
+    states = []
+    try:
+        for task in os.listdir(f"{proc}/{pid}/task"):
+            with open(f"{proc}/{pid}/task/{task}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+            if not int(fields[6]) & _PF_EXITING:
+                return False
+            states.append(fields[0])
+    except OSError:
+        return False
+    return any(state != b"Z" for state in states)
+
+
+def holds_gpu(pid: int) -> bool:
+    """Whether it has a GPU's device file open."""
+    folder = f"/proc/{pid}/fd"
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return False
+    for name in names:
+        with contextlib.suppress(OSError):
+            if os.readlink(f"{folder}/{name}").removeprefix("/dev/nvidia").isdigit():
+                return True
+    return False
 
 
 def marked(token: str) -> list[int]:

@@ -41,6 +41,8 @@ from fairlead.backends.local.rundir import (
 STRAGGLERS_S = 2.0
 #: host memory that moving a program's GPU memory must leave free
 HOST_MARGIN_MIB = 2048
+#: how long a program may take to end once it gives its GPU memory back, and how often one looks
+LEAVING_S, LEAVING_POLL_S = 30.0, 0.5
 #: how long the driver may take to move a process's memory
 DRIVER_S = 900.0
 
@@ -303,10 +305,29 @@ class Supervisor:
             self.why = "checkpoint"
             self._after(self.grace_s, self._no_checkpoint)
         elif "driver" in methods and self._has_room(gpu_memory_mib):
-            users = [pid for pid in self.gang.everyone() if procs.uses_cuda(pid)]
-            self._drive(lambda: driver.freeze(driver.CudaDriver(), users) if users else [], self._frozen_by_driver)
+            self._freeze_by_driver(time.monotonic() + LEAVING_S)
         else:
             self._suspend_without_driver()
+
+    def _freeze_by_driver(self, leaves_until: float) -> None:
+        """One that is about to end is left to do so; where it does not, it is taken for one that the driver can't move."""
+        pids = self.gang.everyone()
+        users = [pid for pid in pids if procs.uses_cuda(pid)]
+        waits = time.monotonic() < leaves_until
+        if waits and any(procs.is_exiting(pid) for pid in pids):
+            self._after(LEAVING_POLL_S, lambda: self._freeze_by_driver(leaves_until))
+            return
+
+        def work() -> list[int]:
+            return driver.freeze(driver.CudaDriver(), users, procs.holds_gpu if waits else lambda _: False)
+
+        def done(result: object, error: str) -> None:
+            if result == driver.LEAVING and waits:
+                self._after(LEAVING_POLL_S, lambda: self._freeze_by_driver(leaves_until))
+            else:
+                self._frozen_by_driver(result, error)
+
+        self._drive(work if users else list, done)
 
     def _has_room(self, gpu_memory_mib: int) -> bool:
         """Two programs of 84 GiB suspended one after the other on a host of 125 GiB left 86 GiB in use: one was gone."""
