@@ -36,6 +36,7 @@ from tests.dashboard.stage import Stage, regions, staged
 import fairlead.server.scheduler as scheduler_module
 from fairlead.model.cluster import TenantSpec
 from fairlead.model.job import JobSpec
+from fairlead.server import garbage
 from fairlead.server.metrics import GpuReading
 
 JOBS, PAGES = 5000, 20
@@ -60,6 +61,7 @@ class Busy(Stage):
     took_s: list[tuple[float, float]]  #: of each decision: by the clock, and of this thread's processor time
 
     async def fill(self) -> None:
+        garbage.settle()  # as `fairlead up` does before it lets anyone in
         self._draw = np.random.Generator(np.random.PCG64(11))
         self.took_s = []
         for _ in range(JOBS // 100):

@@ -257,3 +257,13 @@ def test_many_rows_are_turned_into_json_one_by_one(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(desk, "_json", lambda content: at_once.append(content) or json.dumps(content))
     answer_rows("events", content["events"])
     assert at_once == ["events", *content["events"]]
+
+
+def test_long_lists_are_turned_into_json_a_piece_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    for length in (0, 1, desk._PIECE, desk._PIECE + 1, 3 * desk._PIECE):
+        content = {"holder": list(range(length)), "jobs": [{"a": "],["}] * length, "last": None, "by": {"x": [1]}}
+        assert json.loads(desk.in_pieces(content)) == content
+    at_once: list[Any] = []
+    monkeypatch.setattr(desk, "_json", lambda content: at_once.append(content) or json.dumps(content))
+    desk.in_pieces({"holder": list(range(2 * desk._PIECE + 1))})
+    assert [len(one) for one in at_once if isinstance(one, list)] == [desk._PIECE, desk._PIECE, 1]

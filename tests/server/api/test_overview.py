@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator
 
 import pytest
 
+from fairlead.server.api import gpus
 from fairlead.server.api.fresh import Fresh
 from fairlead.server.metrics import GpuReading
 
@@ -160,3 +162,26 @@ def test_what_was_said_of_a_job_is_said_again_until_something_becomes_of_it(live
     # nobody is told that a held job waits for GPUs
     assert "needs 8" not in live.ask("ann", "GET", f"/v1/jobs/{waits}/explain").json()["message"]
     live.ask("ann", "POST", f"/v1/jobs/{waits}/cancel")
+
+
+def test_a_map_that_many_ask_for_at_once_is_packed_once_for_each_pair_of_eyes(
+    live: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed: list[str] = []
+    plain = gpus.Holders.packed
+
+    def slowly(self: gpus.Holders, user: str) -> bytes:
+        packed.append(user)
+        time.sleep(0.3)
+        return plain(self, user)
+
+    monkeypatch.setattr(gpus.Holders, "packed", slowly)
+
+    async def ask() -> list[bytes]:
+        held = gpus.GpuMap(live.scheduler)
+        return await asyncio.gather(*(held.answer(user) for user in ("", "ann", "", "", "ann")))
+
+    told = live.call(ask())
+    assert sorted(packed) == ["", "ann"]
+    assert told[0] == told[2] == told[3]
+    assert told[1] == told[4]

@@ -25,6 +25,7 @@ from fairlead.model.errors import InputError
 from fairlead.runtime.live_jobs import Costs
 from fairlead.runtime.protocols import Executor
 from fairlead.runtime.warm import warm_up
+from fairlead.server import garbage
 from fairlead.server.api import create_app, end_streams
 from fairlead.server.auth import Tokens, ensure_local_token
 from fairlead.server.clock import WallClock
@@ -127,6 +128,7 @@ async def _put_together(config: Config, url: str, stack: AsyncExitStack) -> tupl
     user = _own_name()
     made = await asyncio.to_thread(ensure_local_token, tokens, config.token_path, user, user)
     app = create_app(scheduler, tokens, config)
+    garbage.settle()
     # both locks are ours: from here on commands may find us by it
     pid_file.write(config.state_dir, url)
     stack.callback(pid_file.remove, config.state_dir)

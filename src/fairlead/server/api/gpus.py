@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -15,7 +14,7 @@ from starlette.responses import Response
 
 from fairlead.model.cluster import ClusterSpec
 from fairlead.server.api import schemas
-from fairlead.server.api.desk import desk_of, require, router
+from fairlead.server.api.desk import desk_of, in_pieces, require, router
 from fairlead.server.api.fresh import Fresh
 from fairlead.server.auth import Act, Scope
 from fairlead.server.jobs import Job
@@ -41,12 +40,7 @@ class Holders:
     shared: Mapping[int, Sequence[int]]  #: GPUs that several jobs have: which
     answers: dict[str, bytes] = field(default_factory=dict)
 
-    def answer(self, user: str) -> bytes:
-        if user not in self.answers:
-            self.answers[user] = self._packed(user)
-        return self.answers[user]
-
-    def _packed(self, user: str) -> bytes:
+    def packed(self, user: str) -> bytes:
         """Of somebody else's job only the tenant is told, and not where it ends and another of that tenant begins."""
         rows: list[dict[str, Any]] = []
         number: dict[str, int] = {}
@@ -66,16 +60,23 @@ class Holders:
             "holder": [_FREE if one == _FREE else shown[one] for one in self.holder],
             "shared": {str(gpu): sorted({shown[one] for one in jobs}) for gpu, jobs in self.shared.items()},
         }
-        return gzip.compress(json.dumps(content, separators=(",", ":"), allow_nan=False).encode(), 1, mtime=0)
+        return gzip.compress(in_pieces(content).encode(), 1, mtime=0)
 
 
 class GpuMap:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._fresh = Fresh(self._make, lambda: scheduler.last_event, 2.0, 5.0, share=0.02)
+        self._packing = asyncio.Lock()
 
-    async def latest(self) -> Holders:
-        return await self._fresh.get()
+    async def answer(self, user: str) -> bytes:
+        """Packed JSON for somebody's eyes; "": for those that see every job. Of many who ask at once the first one has it made."""
+        found = await self._fresh.get()
+        if user not in found.answers:
+            async with self._packing:
+                if user not in found.answers:
+                    found.answers[user] = await asyncio.to_thread(found.packed, user)
+        return found.answers[user]
 
     async def _make(self) -> Holders:
         scheduler = self._scheduler
@@ -143,9 +144,7 @@ async def gpus(request: Request) -> Response:
     """In flat lists, since there may be many thousands: `holder[i]` is the place in `jobs` of whoever has the i-th GPU, counted
     through `nodes` in their order, or -1. Of jobs that are not yours to see, only the tenant is told."""
     desk, who = desk_of(request), require(request, Act.SEE_CLUSTER)
-    found = await desk.gpu_map.latest()
-    user = "" if who.scope(Act.SEE_JOBS) is Scope.ALL else who.user
-    packed = found.answer(user) if user in found.answers else await asyncio.to_thread(found.answer, user)
+    packed = await desk.gpu_map.answer("" if who.scope(Act.SEE_JOBS) is Scope.ALL else who.user)
     if "gzip" in request.headers.get("accept-encoding", ""):
         headers = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
         return Response(packed, headers=headers, media_type="application/json")
