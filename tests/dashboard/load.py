@@ -61,7 +61,7 @@ class Busy(Stage):
     took_s: list[tuple[float, float]]  #: of each decision: by the clock, and of this thread's processor time
 
     async def fill(self) -> None:
-        garbage.settle()  # as `fairlead up` does before it lets anyone in
+        self._collecting = asyncio.create_task(garbage.collect())  # as `fairlead up` does
         self._draw = np.random.Generator(np.random.PCG64(11))
         self.took_s = []
         for _ in range(JOBS // 100):

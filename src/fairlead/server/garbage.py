@@ -1,17 +1,35 @@
-"""Python's garbage collector in a process that decides: nothing else goes on in it while a collection does."""
+"""Python's garbage collector in a process that decides: nothing else goes on in it while it collects, so that is done between
+decisions, and not in the middle of one as soon as some page has made enough objects."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import time
 
-#: objects more than before until the youngest are looked at, and of those looks how many until the older ones are. Of Python's own 700 a
-#: page of jobs sets off several
-_THRESHOLDS = 10_000, 10, 10
+_YOUNG_S = (
+    0.5  #: how often what is new is looked at: a few milliseconds where much was asked, nothing to speak of elsewhere
+)
+_ALL_S = 60.0  #: the soonest that everything is
+_SHARE = 0.001  #: of the time, for looking at everything
 
 
-def settle() -> None:
-    """Once everything is in its place. A full collection looks at every object: with the libraries that we load that stops all decisions
-    for 0.2 s, so what is there now is left out from here on."""
+async def collect() -> None:
+    """Until it is cancelled. What is there when it begins is never looked at again: with the libraries that we load, that takes 0.2 s."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*_THRESHOLDS)
+    gc.disable()
+    due_s = time.perf_counter() + _ALL_S
+    try:
+        while True:
+            await asyncio.sleep(_YOUNG_S)
+            began_s = time.perf_counter()
+            if began_s < due_s:
+                gc.collect(1)
+            else:
+                gc.collect()
+                ended_s = time.perf_counter()
+                due_s = ended_s + max(_ALL_S, (ended_s - began_s) / _SHARE)
+    finally:
+        gc.enable()
+        gc.unfreeze()

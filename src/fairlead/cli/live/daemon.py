@@ -78,6 +78,7 @@ async def serve(config: Config, listening: socket.socket, url: str, tell: Callab
             keep_up(scheduler.store, tokens, config, scheduler.now, lambda id: id in scheduler.jobs)
         )
         stack.push_async_callback(_ended, upkeep)
+        stack.push_async_callback(_ended, asyncio.create_task(garbage.collect()))
         reading = asyncio.create_task(_read_gpus(ready.executor, scheduler.metrics))
         stack.push_async_callback(_ended, reading)
         server = _Server(_uvicorn(config, app))
@@ -128,7 +129,6 @@ async def _put_together(config: Config, url: str, stack: AsyncExitStack) -> tupl
     user = _own_name()
     made = await asyncio.to_thread(ensure_local_token, tokens, config.token_path, user, user)
     app = create_app(scheduler, tokens, config)
-    garbage.settle()
     # both locks are ours: from here on commands may find us by it
     pid_file.write(config.state_dir, url)
     stack.callback(pid_file.remove, config.state_dir)

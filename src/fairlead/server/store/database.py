@@ -24,6 +24,7 @@ from fairlead.model.errors import InputError
 from fairlead.server.store.errors import StoreError, StoreInUse, StoreLocked, StoreUnavailable, translated
 
 _FORM = "a path, sqlite:////path/to/file.db, or postgresql://user:password@host/database"
+_LOCK_POLL_S = 0.02
 _LOCK = 0x464C4452  #: "FLDR": the first half of the advisory lock's key, the second is the schema
 
 
@@ -162,15 +163,14 @@ def _take_lock(connection: Connection, where: str, timeout_s: float) -> None:
 
 def _locked(path: Path, where: str, timeout_s: float) -> TextIO:
     file = open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+", encoding="utf-8")  # noqa: SIM115
-    until = time.monotonic() + min(timeout_s, 3.0)
-    while True:
+    # one that was killed while it began a process may hold it for a moment longer, through that process
+    for tries_left in reversed(range(max(int(min(timeout_s, 3.0) / _LOCK_POLL_S), 1))):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except BlockingIOError:
-            # one that was killed while it began a process may hold it for a moment longer, through that process
-            if time.monotonic() < until:
-                time.sleep(0.02)
+            if tries_left:
+                time.sleep(_LOCK_POLL_S)
                 continue
             holder = file.read().strip()
             file.close()
