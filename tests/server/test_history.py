@@ -62,6 +62,14 @@ def test_a_held_job_neither_waits_nor_holds() -> None:
     assert history.waiting.means(np.array([0.0, 10.0, 20.0, 30.0, 40.0])).tolist() == [1, 0, 1, 0]
 
 
+def test_a_job_waits_for_gpus_once_those_that_it_waited_for_have_ended() -> None:
+    history = History.of(SPEC)
+    submitted = HistoryRow(1, 0.0, "submit", 1, 0, json.dumps({"blocked": True}), "tenant-1", 0.0)
+    history.fold([submitted, row(2, 10.0, "admit"), row(3, 20.0, "start", run=1, gpus=1)])
+    assert history.waiting.means(np.array([0.0, 10.0, 20.0, 30.0])).tolist() == [0, 1, 0]
+    assert history.waits["tenant-1"].since(0.0).tolist() == [10.0]
+
+
 def test_what_is_forgotten_changes_nothing_that_came_later() -> None:
     steps, moments = Steps(), Moments()
     for i in range(100):

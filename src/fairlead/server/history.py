@@ -19,7 +19,7 @@ from fairlead.server.store import HistoryRow
 
 Floats = npt.NDArray[np.float64]
 #: rows of the journal that say who holds what
-KINDS = ("submit", "start", "started", "resumed", "suspend", "requeue", "hold", "release", "end")
+KINDS = ("submit", "admit", "start", "started", "resumed", "suspend", "requeue", "hold", "release", "end")
 
 
 class Steps:
@@ -130,7 +130,12 @@ class History:
             if row.kind == "end":
                 return
             job = self._jobs[row.job] = _Held(row.tenant, row.submit_s)
-        if row.kind in ("submit", "release"):
+        if row.kind == "submit":
+            self._queue(job, not json.loads(row.args).get("blocked", False))
+        elif row.kind == "admit":  # the jobs that it waited for have ended: its own wait begins
+            job.submit_s = self._time_s
+            self._queue(job, True)
+        elif row.kind == "release":
             self._queue(job, True)
         elif row.kind == "start":
             self._leave(job)  # a run that is begun afresh takes its own place
