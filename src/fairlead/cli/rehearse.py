@@ -55,7 +55,8 @@ def rehearse(
 ) -> None:
     """Run one workload live, as real processes on virtual GPUs, and simulated; compare.
 
-    On an engine, its latencies are measured first, with a few jobs, and given to the simulation.
+    On an engine, its latencies are measured and given to the simulation: those of the run itself. The scheduler is given what a few jobs
+    showed beforehand.
     """
     import json
     from dataclasses import asdict

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -128,7 +128,7 @@ async def live_through(
     stage: Stage,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[list[Lived], Latencies]:
-    """To the last job's end."""
+    """To the last job's end. What the engine took meanwhile is told too."""
     with Store(folder / "fairlead.db") as store:
         store.accounts.put_user(UserRow(USER, USER, 0.0))
         executor = await stage.open(folder)
@@ -156,9 +156,9 @@ async def _live(
         _spec(trace, 0, 0.0, None), USER, _tenant(trace, 0)
     )  # what is compiled late is compiled now
     await _until(scheduler, _has(scheduler, warm.jobs[0].id, "end"))
-    found = Latencies() if kept is None else await _measure(scheduler, trace, kept)
-    if found.start_s:
-        await scheduler.set_costs(found.starting())
+    before = None if kept is None else await _measure(scheduler, trace, kept)
+    if before is not None:
+        await scheduler.set_costs(before.starting())
     zero = ALIGNED_S * math.ceil(scheduler.now() / ALIGNED_S)
     ids: list[str] = []
     watch = asyncio.create_task(
@@ -170,10 +170,12 @@ async def _live(
         ids.append(made.jobs[0].id)
     await watch
     assert warm.jobs[0].id not in ids
+    found = Latencies() if before is None else _seen(scheduler, ids, [before.suspend_s])
     return [_lived(scheduler, job, zero) for job in ids], found
 
 
 async def _measure(scheduler: Scheduler, trace: Trace, kept: Path) -> Latencies:
+    """Beforehand, for the scheduler: a policy that counts service must know how much of a run was only its start."""
     suspends = await _suspend_some(scheduler, kept, _tenant(trace, 0))
     some, own = alike(trace, ALIKE), kept / "alike"
     own.mkdir()
@@ -182,12 +184,21 @@ async def _measure(scheduler: Scheduler, trace: Trace, kept: Path) -> Latencies:
         await scheduler.clock.sleep_until(began_s + float(some.submit_s[i]))
         spec = _spec(some, i, float(some.duration_s[i]), own)
         ids.append((await scheduler.submit(spec, USER, _tenant(some, i))).jobs[0].id)
-    finished_s = [await _ended(scheduler, job) for job in ids]
-    starts, ends = [], []
-    for job, at_s in list(zip(ids, finished_s, strict=True))[FILLING:]:
-        starts += _between(scheduler, job, "start", "started")
-        ends.append(_times(scheduler, job)["end"][0] - at_s)  # by our clock, and by its supervisor's
-    return Latencies(*(sum(one) / len(one) if one else 0.0 for one in (starts, ends, suspends)))
+    for job in ids:
+        await _ended(scheduler, job)
+    return _seen(scheduler, ids[FILLING:], suspends)
+
+
+def _seen(scheduler: Scheduler, ids: Sequence[str], suspends: Sequence[float]) -> Latencies:
+    """What it took with these jobs. `suspends`: what counts where none of them was suspended."""
+    starts, ends, own = [], [], []
+    for job in ids:
+        starts += _between(scheduler, job, "start", "started") + _between(scheduler, job, "start", "resumed")
+        own += _between(scheduler, job, "suspend", "suspended")
+        finished_s = scheduler.store.job(job).finished_s
+        assert finished_s is not None
+        ends.append(_times(scheduler, job)["end"][0] - finished_s)  # by our clock, and by its supervisor's
+    return Latencies(*(sum(one) / len(one) if one else 0.0 for one in (starts, ends, own or suspends)))
 
 
 async def _suspend_some(scheduler: Scheduler, kept: Path, tenant: str) -> list[float]:
