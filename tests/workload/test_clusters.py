@@ -107,6 +107,13 @@ BAD_FILES = {
     "a level with a key's name": ("levels: [gpus]\nnodes: [{name: a, gpus: 1}]\n", 1, "levels[0]", "name a level"),
     "a speed of nothing": ("groups: [{count: 1, gpus: 1}]\nspeeds:\n  A: 0\n", 3, "speeds.A", "greater than 0"),
     "two nodes of one name": ("nodes: [{name: a, gpus: 1}, {name: a, gpus: 1}]\n", None, "name", "same name"),
+    "a few zeros too many": ("groups:\n  - {count: 1000000000000, gpus: 8}\n", 2, "groups[0].count", "up to 1,000,000"),
+    "too large together": (
+        "groups: [{count: 999999, gpus: 1}]\nnodes:\n  - {name: a, gpus: 2}\n",
+        3,
+        "nodes[0].gpus",
+        "no cluster has so many GPUs",
+    ),
     "no nodes": ("levels: []\n", None, None, "no nodes"),
     "no mapping": ("- 1\n", None, None, "no cluster file"),
     "nothing": ("", None, None, "no cluster file"),

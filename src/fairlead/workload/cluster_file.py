@@ -14,6 +14,7 @@ from fairlead.model.cell_tree import GPU, NODE, cells_of
 from fairlead.model.cells import CellQuota, CellsSpec, VirtualClusterSpec, check_cells
 from fairlead.model.cluster import ClusterSpec, NodeSpec, TenantSpec
 from fairlead.model.errors import InputError
+from fairlead.model.job import MOST_GPUS
 from fairlead.workload.cell_pins import pin_cells
 from fairlead.workload.hived_config import is_hived_config, read_hived_config
 from fairlead.workload.yaml_text import Loc, YamlText
@@ -97,6 +98,7 @@ class _Reader:
                 raise self._error(("levels", number), "this can't name a level", level, "a name used once")
         nodes: list[NodeSpec] = []
         domains = dict.fromkeys(levels, 0)
+        self._check_size()
         for number, group in enumerate(self.content.groups):
             nodes += self._group(number, group, levels, domains, len(nodes))
         for number, node in enumerate(self.content.nodes):
@@ -174,6 +176,18 @@ class _Reader:
             domains[level] += -(-group.count // size)
         return nodes
 
+    def _check_size(self) -> None:
+        """Before anything is built: a count may have a few zeros too many."""
+        size = 0
+        for number, group in enumerate(self.content.groups):
+            size += group.count * max(group.gpus, 1)
+            if size > MOST_GPUS:
+                raise self._error(("groups", number, "count"), *_too_large(group.count))
+        for number, node in enumerate(self.content.nodes):
+            size += max(node.gpus, 1)
+            if size > MOST_GPUS:
+                raise self._error(("nodes", number, "gpus"), *_too_large(node.gpus))
+
     def _check_levels(self, where: tuple[str | int, ...], machine: _Machine, levels: tuple[str, ...]) -> None:
         known = [*type(machine).model_fields, *levels]
         for key in machine.model_extra or {}:
@@ -223,6 +237,10 @@ def _quotas(spec: CellsSpec, tenant: _Tenant) -> tuple[CellQuota, ...]:
 
 def _lowered(message: str) -> str:
     return message[:1].lower() + message[1:]
+
+
+def _too_large(value: int) -> tuple[str, int, str]:
+    return "no cluster has so many GPUs", value, f"up to {MOST_GPUS:,} nodes and GPUs in all"
 
 
 def _one_of(names: Any) -> str:
