@@ -104,7 +104,7 @@ class Stage:
     """Where a workload is lived through."""
 
     open: Callable[[Path], Awaitable[Executor]]
-    engine: bool = False  #: whose jobs keep what is left of them in files, and whose latencies are measured first
+    engine: bool = False  #: whose jobs keep what is left of them in files, and whose latencies are measured
 
 
 def own_stage(cluster: ClusterSpec) -> Stage:
