@@ -7,9 +7,8 @@ import asyncio
 import gc
 import time
 
-_YOUNG_S = (
-    0.5  #: how often what is new is looked at: a few milliseconds where much was asked, nothing to speak of elsewhere
-)
+#: how often what is new is looked at: a few milliseconds where much was asked, nothing to speak of elsewhere
+_YOUNG_S = 0.5
 _ALL_S = 60.0  #: the soonest that everything is
 _SHARE = 0.001  #: of the time, for looking at everything
 
