@@ -241,14 +241,12 @@ def _between(scheduler: Scheduler, job: str, first: str, then: str) -> list[floa
     return found
 
 
-async def _ended(scheduler: Scheduler, job: str) -> float:
-    """When its processes ended, once that is known."""
+async def _ended(scheduler: Scheduler, job: str) -> None:
+    """Once that is known."""
     await _until(scheduler, _has(scheduler, job, "end"))
     row = scheduler.store.job(job)
     if row.state != "done":
         raise InputError(f"a job that was to measure the engine is {row.state}: {row.message}", value=job)
-    assert row.finished_s is not None
-    return row.finished_s
 
 
 def _times(scheduler: Scheduler, job: str) -> dict[str, list[float]]:

@@ -159,10 +159,6 @@ def takes(
     return {"requestBody": {"required": required, "content": {"application/json": content}}}
 
 
-#: so many numbers are JSON within half a millisecond
-_PIECE = 500
-
-
 def answer(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Not through FastAPI's own encoder, which would check every row of a listing once more."""
     return Response(_json(content), status, headers, "application/json")
@@ -174,6 +170,10 @@ def answer_rows(name: str, rows: Iterable[object], **more: object) -> Response:
     parts = (f"{_json(key)}:{_json(value)}" for key, value in more.items())
     body = ",".join((f"{_json(name)}:[{','.join(map(_json, rows))}]", *parts))
     return Response(f"{{{body}}}", media_type="application/json")
+
+
+#: so many numbers are JSON within half a millisecond
+_PIECE = 500
 
 
 def in_pieces(content: Mapping[str, object]) -> str:
