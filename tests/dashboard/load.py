@@ -1,12 +1,12 @@
 """What twenty open pages cost a scheduler of 10,000 GPUs and 5,000 jobs, and how soon the map is drawn.
 
-    python tests/dashboard/load.py [--windows 4] [--seconds 20] [--browser]
+    python tests/dashboard/load.py [--windows 4] [--seconds 20] [--browser | --no-map]
 
 Jobs end and come all the time. Windows without and with pages take turns in one run, so that a machine that is slow now and then is
 slow for both. The twenty pages are another process that asks as they do: the same stream, the same questions, as often. With --browser
-they are twenty tabs of a real one, which needs a machine with processors to spare for it. Whoever looks runs at the lowest priority, the
-scheduler above others where it may: they stand for the machines of twenty people, which are not this one. Beside the time on the clock there is the processor time of the scheduler's own thread, which no
-neighbour changes.
+they are twenty tabs of a real one, which needs a machine with processors to spare for it. Whoever looks runs when nobody else wants to, the
+scheduler above others where it may: they stand for the machines of twenty people, which are not this one. Beside the time on the clock
+there is the processor time of the scheduler's own thread, which no neighbour changes.
 """
 
 from __future__ import annotations
@@ -21,16 +21,14 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
-from tests.dashboard.browser import FLAGS, chromium, watched
 from tests.dashboard.stage import Stage, regions, staged
 
 import fairlead.server.scheduler as scheduler_module
@@ -41,6 +39,7 @@ from fairlead.server.metrics import GpuReading
 
 JOBS, PAGES = 5000, 20
 TENANTS = tuple(TenantSpec(f"team-{i}", None, 1.0 + i % 3) for i in range(8))
+LAST = ("chrt", "--idle", "0")  #: runs when nobody else wants to
 LASTS_S = 250.0  #: with a few thousand that run, some ten a second end
 
 
@@ -118,17 +117,10 @@ def ratio(
     return of([one[i] for one in looked]) / of([one[i] for one in quiet])
 
 
-def opened(browser: Browser, stage: Stage) -> list[Any]:
-    """Twenty tabs of as many people, on all kinds of pages."""
-    found = []
-    for _ in range(PAGES):
-        held = watched(browser, stage.url)
-        at = held.__enter__()
-        at.page.set_default_timeout(120_000)
-        at.sign_in(stage.token["ada"])
-        at.page.locator("html[data-ready=true]").wait_for()
-        found.append((held, at))
-    return found
+def window(stage: Busy, seconds: float) -> list[tuple[float, float]]:
+    first = len(stage.took_s)
+    time.sleep(seconds)
+    return stage.took_s[first:]
 
 
 def addresses(stage: Stage) -> list[str]:
@@ -138,42 +130,10 @@ def addresses(stage: Stage) -> list[str]:
     return [*["/"] * 5, *["/cluster"] * 5, *["/jobs"] * 5, *jobs]
 
 
-def drawn_ms(page: Page, how: str, url: str) -> float:
-    """From opening the page to the map on the screen."""
-    if how == "link":
-        page.evaluate("() => { location.hash = '/jobs'; }")
-        page.wait_for_timeout(1500)
-        page.evaluate(
-            "() => { performance.clearMarks(); window.began = performance.now(); location.hash = '/cluster'; }"
-        )
-    else:
-        page.goto("about:blank")
-        page.goto(f"{url}/#/cluster")
-        page.evaluate("() => { window.began = 0; }")
-    page.wait_for_function("() => performance.getEntriesByName('cluster-drawn').length > 0")
-    return float(page.evaluate("() => performance.getEntriesByName('cluster-drawn').at(-1).startTime - window.began"))
+class Pages(Protocol):
+    def look(self) -> None: ...
 
-
-def window(stage: Busy, seconds: float) -> list[tuple[float, float]]:
-    first = len(stage.took_s)
-    time.sleep(seconds)
-    return stage.took_s[first:]
-
-
-class Tabs:
-    """Twenty tabs of a browser."""
-
-    def __init__(self, browser: Browser, stage: Busy) -> None:
-        self._stage, self._at = stage, opened(browser, stage)
-
-    def look(self) -> None:
-        for (_, one), address in zip(self._at, addresses(self._stage), strict=True):
-            one.page.goto(f"{self._stage.url}/#{address}")
-            one.page.locator("main[data-shown]").wait_for()
-
-    def look_away(self) -> None:
-        for _, one in self._at:
-            one.page.goto("about:blank")
+    def look_away(self) -> None: ...
 
 
 class Askers:
@@ -186,7 +146,7 @@ class Askers:
     def look(self) -> None:
         command = [sys.executable, str(Path(__file__).with_name("asker.py")), self._stage.url, *addresses(self._stage)]
         environment = {**os.environ, "FAIRLEAD_TOKEN": self._stage.token["ada"]}
-        self._process = subprocess.Popen(["nice", "-n", "29", *command], env=environment)
+        self._process = subprocess.Popen([*LAST, *command], env=environment)
 
     def look_away(self) -> None:
         if self._process is not None:
@@ -196,7 +156,7 @@ class Askers:
             self._process = None
 
 
-def measure(stage: Busy, pages: Tabs | Askers, windows: int, seconds: float) -> None:
+def measure(stage: Busy, pages: Pages, windows: int, seconds: float) -> None:
     quiet: list[tuple[float, float]] = []
     looked: list[tuple[float, float]] = []
     for number in range(windows):
@@ -218,53 +178,37 @@ def measure(stage: Busy, pages: Tabs | Askers, windows: int, seconds: float) -> 
     print(f"{counts['gpus']:,} GPUs, {counts['gpus_used']:,.0f} in use; running {running:,}, waiting {waiting:,}")
 
 
-def measure_map(stage: Busy, browser: Browser) -> None:
-    with watched(browser, stage.url) as at:
-        at.sign_in(stage.token["ada"])
-        at.page.locator("html[data-ready=true]").wait_for()
-        for how in ("link", "address"):
-            took = [drawn_ms(at.page, how, stage.url) for _ in range(5)]
-            print(
-                f"map of {stage.spec.gpus:,} GPUs drawn after opening by {how}: median {statistics.median(took):.0f} ms, most {max(took):.0f} ms"
-            )
-        frames = at.page.evaluate(
-            """() => new Promise((done) => { const canvas = document.querySelector('canvas'), box = canvas.getBoundingClientRect(), took = [];
-            let last = performance.now(), n = 0;
-            const step = (now) => { took.push(now - last); last = now; n += 1;
-              canvas.dispatchEvent(new PointerEvent('pointermove', { clientX: box.left + (7 * n) % box.width, clientY: box.top + (3 * n) % box.height, bubbles: true }));
-              if (n < 120) requestAnimationFrame(step); else done(took.slice(5)); };
-            requestAnimationFrame(step); })"""
-        )
-        print(f"moving over it: {1000 / statistics.fmean(frames):.0f} frames/s, slowest frame {max(frames):.0f} ms")
-
-
 def main() -> None:
     given = argparse.ArgumentParser(description=__doc__)
     given.add_argument("--windows", type=int, default=4)
     given.add_argument("--seconds", type=float, default=20.0)
     given.add_argument("--browser", action="store_true", help="twenty tabs instead of twenty who ask as they do")
+    given.add_argument("--no-map", action="store_true", help="for a machine without a browser")
     options = given.parse_args()
-    expect.set_options(timeout=120_000)
-    with tempfile.TemporaryDirectory() as folder:
-        nice = Path(folder) / "browser"
-        nice.write_text(f'#!/bin/sh\nexec nice -n 29 {chromium()} "$@"\n')
-        nice.chmod(0o700)
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as held:
         spec = regions(2, 25, 25, 8, TENANTS, "H100")
         stage = Busy(Path(folder) / "state", spec, lambda stage: stage.fill(), time.time() - 600)
         began = time.perf_counter()
-        with staged(stage), sync_playwright() as playwright:
-            print(
-                f"{spec.gpus:,} GPUs, {JOBS:,} jobs, {os.cpu_count()} processors; staged in {time.perf_counter() - began:.0f} s",
-                flush=True,
-            )
-            path = str(nice) if options.browser else chromium()
-            browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-            measure_map(stage, browser)
-            with suppress(PermissionError):
-                os.nice(-10)
-            pages = Tabs(browser, stage) if options.browser else Askers(stage)
-            measure(stage, pages, options.windows, options.seconds)
-            browser.close()
+        held.enter_context(staged(stage))
+        took_s = time.perf_counter() - began
+        print(f"{spec.gpus:,} GPUs, {JOBS:,} jobs, {os.cpu_count()} processors; staged in {took_s:.0f} s", flush=True)
+        if not options.no_map:
+            with tabs().browser(Path(folder)) as browser:
+                tabs().measure_map(stage, browser)
+        with suppress(PermissionError):
+            for thread in os.listdir("/proc/self/task"):  # of each by itself: the scheduler's is not this one
+                os.setpriority(os.PRIO_PROCESS, int(thread), -10)
+        pages: Pages = Askers(stage)
+        if options.browser:
+            pages = tabs().Tabs(held.enter_context(tabs().browser(Path(folder), LAST)), stage, lambda: addresses(stage))
+        measure(stage, pages, options.windows, options.seconds)
+
+
+def tabs() -> Any:
+    """What needs a browser."""
+    from tests.dashboard import tabs
+
+    return tabs
 
 
 if __name__ == "__main__":

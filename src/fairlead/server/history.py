@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from fairlead.model.cluster import ClusterSpec
 from fairlead.server.store import HistoryRow
+from fairlead.server.way import giving_way
 
 Floats = npt.NDArray[np.float64]
 #: rows of the journal that say who holds what
@@ -117,7 +118,7 @@ class History:
         return cls({node.name: 1000 * node.gpus for node in spec.nodes})
 
     def fold(self, rows: Iterable[HistoryRow]) -> None:
-        for row in rows:
+        for row in giving_way(rows):
             self._time_s = max(self._time_s, row.time_s)  # clocks may be set back; a journal goes forward
             if self.first_s is None:
                 self.first_s = self._time_s

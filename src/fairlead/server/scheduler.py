@@ -35,6 +35,7 @@ from fairlead.server.recovery import Setting, go_on
 from fairlead.server.store import Batch, GroupWriter, NodeRow, Store, StoreError, Submission, Submitted
 from fairlead.server.turn import Decline, Effect, Forget, Start, Stop, Suspend, Turn
 from fairlead.server.unix_user import UnixUsers
+from fairlead.server.way import right_of_way
 from fairlead.workload.job_document import job_to_json
 
 log = logging.getLogger(__name__)
@@ -232,18 +233,19 @@ class Scheduler:
         floor = self._floor
         found: list[Any] = []
         began_s = time.perf_counter()
-        decisions = floor.core.catch_up(turn.now)
-        for decision in decisions:
-            floor.decided(turn, decision)
-        for ask in asks:
-            try:
-                found.append(ask(turn))
-            except InputError as error:
-                found.append(error)
-        floor.do_due(turn)
-        decided = floor.core.step(turn.now)
-        for decision in decided:
-            floor.decided(turn, decision)
+        with right_of_way():
+            decisions = floor.core.catch_up(turn.now)
+            for decision in decisions:
+                floor.decided(turn, decision)
+            for ask in asks:
+                try:
+                    found.append(ask(turn))
+                except InputError as error:
+                    found.append(error)
+            floor.do_due(turn)
+            decided = floor.core.step(turn.now)
+            for decision in decided:
+                floor.decided(turn, decision)
         self.metrics.decided(time.perf_counter() - began_s, len(decisions) + len(decided))
         if turn.batch:
             await self._write(turn)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fairlead.kernels.columns import R_QUEUES
 from fairlead.model.errors import InputError
@@ -205,43 +206,56 @@ class _Teller:
         return Part(f"{frees} {when}", jobs, f"{room} {veiled}")
 
 
-def _nodes_of(ahead: Ahead, gpu_ids: tuple[int, ...]) -> tuple[str, ...]:
+def _node_numbers(node_of: npt.NDArray[np.int32], gpu_ids: Sequence[int]) -> list[int]:
+    """A job without a GPU has a number below 0 that tells its node."""
+    return [-1 - gpu if gpu < 0 else int(node_of[gpu]) for gpu in gpu_ids]
+
+
+def _nodes_of(ahead: Ahead, gpu_ids: Sequence[int]) -> tuple[str, ...]:
     """In the cluster's order."""
-    spec = ahead.spec
-    if gpu_ids and gpu_ids[0] < 0:
-        return (spec.nodes[-1 - gpu_ids[0]].name,)
-    return tuple(spec.nodes[n].name for n in np.unique(node_of_gpu(spec)[list(gpu_ids)]).tolist())
+    numbers = _node_numbers(node_of_gpu(ahead.spec), gpu_ids)
+    return tuple(ahead.spec.nodes[number].name for number in sorted(set(numbers)))
 
 
-def _held(journal: Journal, row: int) -> list[int]:
-    """The GPUs of a start."""
-    gpus, at = int(held_by(journal, np.array([row]))[0][0]), int(journal.arg[row])
-    return [int(gpu) for gpu in journal.gpu_ids[at : at + max(gpus, 1)]]
+def _held(journal: Journal, starts: npt.NDArray[np.int64]) -> list[list[int]]:
+    """The GPUs of each of these starts."""
+    gpus, at = held_by(journal, starts)[0], journal.arg[starts]
+    return [
+        journal.gpu_ids[first : first + max(n, 1)].tolist() for first, n in zip(at.tolist(), gpus.tolist(), strict=True)
+    ]
+
+
+def _began(journal: Journal, starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Of each of these stops, the start before it."""
+    rows = len(journal)
+    keys = np.sort(journal.job[starts].astype(np.int64) * rows + starts)
+    return np.asarray(keys[np.searchsorted(keys, journal.job[stops].astype(np.int64) * rows + stops) - 1] % rows)
 
 
 def makers_of(ahead: Ahead, i: int) -> Makers | None:
     """Who stops at the instant at which job i starts next, on the nodes that it starts on; if nobody does there, whoever of
     its own tenant does, since its quota may be what it waits for. None where its start has another cause."""
     journal = ahead.journal()
-    is_start, fresh = np.isin(journal.kind, STARTS), np.arange(len(journal)) >= ahead.adopted
-    rows = np.flatnonzero((journal.job == i) & is_start & fresh)
-    if len(rows) == 0:
+    starts = np.flatnonzero(np.isin(journal.kind, STARTS))
+    own = starts[(journal.job[starts] == i) & (starts >= ahead.adopted)]
+    if len(own) == 0:
         return None
-    row = int(rows[0])
-    at_s, mine = float(journal.time_s[row]), set(_nodes_of(ahead, tuple(_held(journal, row))))
-    ends_then = (journal.time_s == at_s) & np.isin(journal.kind, STOPS) & fresh
-    stops = np.flatnonzero(ends_then[:row]).tolist()
+    row = int(own[0])
+    at_s = float(journal.time_s[row])
+    # those of one instant are beside each other
+    since = max(int(np.searchsorted(journal.time_s[:row], at_s)), ahead.adopted)
+    stops = since + np.flatnonzero(np.isin(journal.kind[since:row], STOPS))
+    node_of = node_of_gpu(ahead.spec)
+    mine = set(_node_numbers(node_of, _held(journal, own[:1])[0]))
     on_nodes: list[tuple[int, list[int]]] = []
-    for r in stops:
-        other = journal.job[r]
-        began = np.flatnonzero((journal.job[:r] == other) & is_start[:r])[-1]
-        there = [gpu for gpu in _held(journal, int(began)) if set(_nodes_of(ahead, (gpu,))) & mine]
+    for r, gpus in zip(stops.tolist(), _held(journal, _began(journal, starts, stops)), strict=True):
+        there = [gpu for gpu, node in zip(gpus, _node_numbers(node_of, gpus), strict=True) if node in mine]
         if there:
             on_nodes.append((r, there))
     chosen = [r for r, _ in on_nodes]
     if not chosen:
         tenant = ahead.moment.jobs[i][0].tenant
-        chosen = [r for r in stops if ahead.moment.jobs[journal.job[r]][0].tenant == tenant]
+        chosen = [r for r in stops.tolist() if ahead.moment.jobs[journal.job[r]][0].tenant == tenant]
     if not chosen:
         return None
     freed = [gpu for _, there in on_nodes for gpu in there]
@@ -250,5 +264,5 @@ def makers_of(ahead: Ahead, i: int) -> Makers | None:
         jobs=tuple(int(journal.job[r]) for r in chosen),
         ends=all(journal.kind[r] == EventKind.FINISH for r in chosen),
         gpus=sum(gpu >= 0 for gpu in freed),
-        nodes=_nodes_of(ahead, tuple(freed)) if freed else (),
+        nodes=_nodes_of(ahead, freed) if freed else (),
     )

@@ -21,6 +21,7 @@ from fairlead.server.auth import Act, Identity, NotAuthenticated, Scope, Tokens
 from fairlead.server.config import Config
 from fairlead.server.metrics import Metrics
 from fairlead.server.store import JobFilter, JobRow, NoSuchJob, Store
+from fairlead.server.way import give_way
 from fairlead.workload.fields import field_error
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def answer_rows(name: str, rows: Iterable[object], **more: object) -> Response:
     """`{name: rows, ...}` where rows may be many, to be made in a thread. A row by itself: nothing else in this process goes on while one
     call makes JSON, the scheduler's decisions included."""
     parts = (f"{_json(key)}:{_json(value)}" for key, value in more.items())
-    body = ",".join((f"{_json(name)}:[{','.join(map(_json, rows))}]", *parts))
+    body = ",".join((f"{_json(name)}:[{','.join(map(_piece, rows))}]", *parts))
     return Response(f"{{{body}}}", media_type="application/json")
 
 
@@ -184,7 +185,12 @@ def in_pieces(content: Mapping[str, object]) -> str:
 def _list(value: object) -> str:
     if not isinstance(value, list) or len(value) <= _PIECE:
         return _json(value)
-    return "[" + ",".join(_json(value[i : i + _PIECE])[1:-1] for i in range(0, len(value), _PIECE)) + "]"
+    return "[" + ",".join(_piece(value[i : i + _PIECE])[1:-1] for i in range(0, len(value), _PIECE)) + "]"
+
+
+def _piece(content: object) -> str:
+    give_way()
+    return _json(content)
 
 
 def _json(content: object) -> str:

@@ -19,6 +19,7 @@ from fairlead.server.api.fresh import Fresh
 from fairlead.server.auth import Act, Scope
 from fairlead.server.jobs import Job
 from fairlead.server.metrics import GpuReading
+from fairlead.server.way import giving_way
 
 if TYPE_CHECKING:
     from fairlead.server.scheduler import Scheduler
@@ -45,7 +46,7 @@ class Holders:
         rows: list[dict[str, Any]] = []
         number: dict[str, int] = {}
         shown: list[int] = []
-        for job in self.jobs:
+        for job in giving_way(self.jobs):
             seen = not user or job.user == user
             key = f"job {job.id}" if seen else f"tenant {job.tenant}"
             if key not in number:
@@ -96,7 +97,7 @@ def holders(
     first = dict(zip((node.name for node in spec.nodes), (0, *accumulate(n.gpus for n in spec.nodes)), strict=False))
     holder, milli = [_FREE] * spec.gpus, [0] * spec.gpus
     shared: dict[int, list[int]] = {}
-    for number, job in enumerate(running):
+    for number, job in enumerate(giving_way(running)):
         for place in job.places:
             start = first.get(place.node)
             if start is None:
@@ -124,7 +125,7 @@ def holders(
 def _read(gpus: int, first: Mapping[str, int], readings: Sequence[GpuReading]) -> dict[str, list[float | None]]:
     """In the order of each node's GPUs, which is that of what they say."""
     found: dict[str, list[float | None]] = {name: [None] * gpus for name in _READ}
-    for node, own in by_node(readings).items():
+    for node, own in giving_way(by_node(readings).items()):
         if node in first:
             for i, one in enumerate(own):
                 for name in _READ:

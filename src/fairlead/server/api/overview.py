@@ -21,6 +21,7 @@ from fairlead.server.api.problems import check_known
 from fairlead.server.auth import Act
 from fairlead.server.history import KINDS, Floats, History
 from fairlead.server.jobs import Job, State
+from fairlead.server.way import giving_way
 
 if TYPE_CHECKING:
     from fairlead.server.scheduler import Scheduler
@@ -145,7 +146,7 @@ def _free(scheduler: Scheduler, picture: Picture, closed: frozenset[str]) -> Fre
     total: Counter[str] = Counter()
     largest: dict[str, int] = {}
     broken = 0
-    for node in scheduler.spec.nodes:
+    for node in giving_way(scheduler.spec.nodes):
         if node.name in closed:
             continue
         used = picture.node_milli.get(node.name, 0)
@@ -160,7 +161,7 @@ def _free(scheduler: Scheduler, picture: Picture, closed: frozenset[str]) -> Fre
 def pending(waiting: Sequence[Job], picture: Picture, tenants: Mapping[str, Any], free: Free) -> dict[str, int]:
     """How many jobs wait for which of REASONS, the first that holds."""
     found: Counter[str] = Counter()
-    for job in waiting:
+    for job in giving_way(waiting):
         found[_why(job, picture, tenants, free)] += 1
     return {name: found[name] for name in REASONS if found[name]}
 

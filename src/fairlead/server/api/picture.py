@@ -12,6 +12,7 @@ from fairlead.model.cluster import TenantSpec
 from fairlead.server.api.fresh import Fresh
 from fairlead.server.jobs import FINAL, Job, State
 from fairlead.server.metrics import Metrics, NodeGpus, TenantGpus
+from fairlead.server.way import giving_way
 
 if TYPE_CHECKING:
     from fairlead.server.scheduler import Scheduler
@@ -69,7 +70,7 @@ class Pictures:
         node_milli: Counter[str] = Counter()
         tenant_milli: Counter[str] = Counter()
         gpus_on: dict[str, set[int]] = {}
-        for job in running:
+        for job in giving_way(running):
             for place in job.places:
                 gpus_on.setdefault(place.node, set()).update(place.gpus)
                 milli = len(place.gpus) * place.milli

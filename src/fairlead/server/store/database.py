@@ -22,6 +22,7 @@ from sqlalchemy.pool import NullPool
 
 from fairlead.model.errors import InputError
 from fairlead.server.store.errors import StoreError, StoreInUse, StoreLocked, StoreUnavailable, translated
+from fairlead.server.way import give_way
 
 _FORM = "a path, sqlite:////path/to/file.db, or postgresql://user:password@host/database"
 _LOCK_POLL_S = 0.02
@@ -81,6 +82,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """One moment of the store, however many queries are asked of it."""
+        give_way()  # not once a connection is held: a decision may read too
         with self._told():
             options: dict[str, Any] = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
             with self._reading.connect() as plain:
