@@ -225,7 +225,8 @@ G_TOUCHED = 31  #: guards.py: nodes that are noted
 G_MASKED = 32  #: guards.py: not 0 while what this pass has started counts as if it could not be displaced
 G_FINGER = 33  #: survey.py: the lane that it goes along, -1 if there is none left
 G_RIVAL = 34  #: survey.py: the worst row that a finger of another lane is on, -1 if none
-COUNTERS = 35
+G_LONE = 35  #: 1 + a job that has come alone and is in no class yet, 0 if there is none
+COUNTERS = 36
 
 # -- rules, behind the counters: what the policy and the run ask for --------------------------------------------------------------------
 R_STRICT = COUNTERS + 0
@@ -265,7 +266,8 @@ R_LIVE = COUNTERS + 31  #: ends are reported from outside, not foreseen, and the
 R_FIXED = COUNTERS + 32  #: some job may not be preempted
 R_REACH = COUNTERS + 33  #: how many levels out the placer lets a job be spread, as in S_WITHIN
 R_INDEXED = COUNTERS + 34  #: 1: the index of guards.py is kept instead of lanes
-RULES = COUNTERS + 35
+R_SIMPLE = COUNTERS + 35  #: a pass over one queue that nothing blocks: whoever comes alone may be tried at once
+RULES = COUNTERS + 36
 
 # -- rule floats -------------------------------------------------------------------------------------------------------------
 Q_QUANTUM = 0  #: 0: none

@@ -17,6 +17,7 @@ from fairlead.kernels.columns import (
     G_IDS,
     G_LANES,
     G_LISTED,
+    G_LONE,
     G_PASS_ROW,
     G_PASSES,
     G_READY,
@@ -54,6 +55,7 @@ from fairlead.kernels.moves import hold, rerank, start, suspend
 from fairlead.kernels.nodes import all_free, take_pick
 from fairlead.kernels.quota import within_quota
 from fairlead.kernels.ranks import (
+    enter_class_called,
     job_row,
     leave_class,
     leave_class_called,
@@ -89,8 +91,7 @@ def best_class(j: Jobs, q: Queue, strict: bool) -> int:
 
 @hot
 def start_picked(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, rows: int, now: float, f: Plug) -> None:
-    """Start waiting job i on what the placer has picked."""
-    leave_class(j, q, i)
+    """Start job i, no longer in its class, on what the placer has picked."""
     s = q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])]
     at = q.counter[G_IDS]
     written = take_pick(c, s, rows, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0, log.gpu_ids, at)
@@ -195,6 +196,15 @@ def rank_tenants(q: Queue, now: float, f: Plug) -> None:
         rank_tenant(q, t, now, f)
 
 
+@inner
+def seat_lone(j: Jobs, q: Queue) -> None:
+    """Whoever came alone waits in its class like everybody else."""
+    i = q.counter[G_LONE] - 1
+    if i >= 0:
+        q.counter[G_LONE] = 0
+        enter_class_called(j, q, i, q.counter[R_PREEMPTS] != 0)
+
+
 @hot
 def walk(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> int:
     """Start what can start, in rank order. Returns the job that blocks a strict queue, -1 if none does."""
@@ -204,21 +214,34 @@ def walk(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> int:
     strict = q.counter[R_STRICT] != 0 or q.counter[R_EASY] != 0
     if q.counter[R_GROUPED] != 0:
         rank_tenants(q, now, f)
+    if q.counter[G_READY] != 0:
+        seat_lone(j, q)
     while True:
-        k = best_class(j, q, strict)
-        if k < 0:
-            return -1
-        i = q.classes[C_ROOT, k]
-        if q.classes[C_BLOCKED, k] != 0:
-            return i
+        lone = q.counter[G_LONE] != 0
+        if lone:
+            i = q.counter[G_LONE] - 1
+            k = int64(j.ints[K_CLASS, i])
+        else:
+            k = best_class(j, q, strict)
+            if k < 0:
+                return -1
+            i = q.classes[C_ROOT, k]
+            if q.classes[C_BLOCKED, k] != 0:
+                return i
         s = q.classes[C_SHAPE, k]
         rows = -1
         in_quota = within_quota(c, q, k)
         if in_quota:
             rows = find_place(c, j, q, i, s, f)
         if rows >= 0:
+            if not lone:
+                leave_class(j, q, i)
             start_picked(c, j, q, log, i, rows, now, f)
+            if lone:
+                q.counter[G_LONE] = 0
+                return -1
         else:
+            seat_lone(j, q)
             if preempts:
                 rows = displace(c, j, q, log, i, f)
             if rows >= 0:

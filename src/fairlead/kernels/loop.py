@@ -16,6 +16,7 @@ from fairlead.kernels.columns import (
     G_EVENTS,
     G_IDS,
     G_LIVE,
+    G_LONE,
     G_NEED_IDS,
     G_NEED_ROWS,
     G_NEXT,
@@ -59,6 +60,7 @@ from fairlead.kernels.columns import (
     R_PREEMPTS,
     R_QUEUES,
     R_RISES,
+    R_SIMPLE,
     R_STRICT,
     R_TIMERS,
     WAITING,
@@ -79,7 +81,7 @@ from fairlead.kernels.columns import (
     TenantFunction,
     WalkQueuesFunction,
 )
-from fairlead.kernels.decide import refresh_running, refresh_waiting, reopen_spared, tick_lanes, walk
+from fairlead.kernels.decide import refresh_running, refresh_waiting, reopen_spared, seat_lone, tick_lanes, walk
 from fairlead.kernels.events import (
     END,
     TIMER,
@@ -245,7 +247,9 @@ def happen(
         else:
             if q.counter[R_FORECASTS] != 0:
                 foresee(c, j, q, desk, i, 0, now)
-            arrive(c, j, q, i, now, f)
+            alone = q.counter[R_SIMPLE] != 0 and q.counter[G_READY] == 0 and q.counter[G_AGAIN] == 0
+            alone = alone and (i + 1 == n or j.submit[i + 1] != now)
+            arrive(c, j, q, i, now, f, alone and (q.counter[G_EVENTS] == 0 or q.event_time[0] != now))
         i += 1
     q.counter[G_NEXT] = i
     while q.counter[G_EVENTS] > 0 and q.event_time[0] == now:
@@ -353,15 +357,17 @@ def run_on(
             if outcome != MORE:
                 return outcome
             continue
-        if q.counter[G_WAITING] == 0 or not real:
+        if (q.counter[G_WAITING] == 0 and q.counter[G_LONE] == 0) or not real:
             continue
         if q.counter[G_AGAIN] != 0:
             reopen_spared(q)
         if q.counter[R_CHANGES] != 0:
+            if q.counter[R_CHANGES] == 2:
+                seat_lone(j, q)
             bring_ranks_up(c, j, q, now, f)
         if q.counter[R_QUEUES] != 0:
             walk_queues(c, j, q, log, now, p, pp, key, level, drift, wake, resets, group, place)
-        elif q.counter[G_READY] != 0 or q.counter[R_EASY] != 0:
+        elif q.counter[G_READY] != 0 or q.counter[G_LONE] != 0 or q.counter[R_EASY] != 0:
             head = walk(c, j, q, log, now, f)
             if head >= 0 and q.counter[R_EASY] != 0 and q.counter[R_STRICT] == 0:
                 backfill(c, shadow, j, q, log, head, now, p, pp, key, level, drift, wake, resets, group, place)

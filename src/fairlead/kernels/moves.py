@@ -6,6 +6,7 @@ import math
 
 from fairlead.kernels.attempts import begin_attempt, lose_work
 from fairlead.kernels.columns import (
+    C_ROOT,
     C_SHAPE,
     C_TENANT,
     DONE,
@@ -13,6 +14,7 @@ from fairlead.kernels.columns import (
     G_DONE,
     G_IDS,
     G_LIVE,
+    G_LONE,
     G_MOVES,
     G_PREEMPTIONS,
     G_RUNNING,
@@ -143,7 +145,9 @@ def rerank(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
 
 
 @hot
-def arrive(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
+def arrive(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug, alone: bool) -> None:
+    """`alone`: nothing else has happened that lets anybody start, so a job for which nobody of its class waits is the only one to
+    be tried, and need not be put into a queue to be found there."""
     j.ints[K_STATE, i] = WAITING
     row = fresh_row(c, j, q, i)
     if q.limit[Q_FAILURES] > 0.0:
@@ -151,7 +155,10 @@ def arrive(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
     if q.counter[R_LEVELS] != 0:
         j.ints[K_LEVEL, i] = int(f.level(row, now, f.p))
     j.floats[J_KEY, i] = f.key(row, now, f.p)
-    enter_class(j, q, i, q.counter[R_PREEMPTS] != 0)
+    if alone and q.classes[C_ROOT, int64(j.ints[K_CLASS, i])] < 0:
+        q.counter[G_LONE] = i + 1
+    else:
+        enter_class(j, q, i, q.counter[R_PREEMPTS] != 0)
 
 
 @inner

@@ -60,7 +60,7 @@ from fairlead.kernels.displace import could_help, put_back
 from fairlead.kernels.jit import called, hot, inner, int64
 from fairlead.kernels.lanes import leave_lane, next_in_lane, worst_of
 from fairlead.kernels.moves import release
-from fairlead.kernels.ranks import outranks
+from fairlead.kernels.ranks import leave_class_called, outranks
 from fairlead.kernels.slim import by_ref
 
 RECLAIMED = 22  # model.reason.Reason.RECLAIMED
@@ -204,6 +204,7 @@ def give(c: Cluster, j: Jobs, q: Queue, log: Log, lending: bool, now: float, f: 
                 s = q.classes[C_SHAPE, k]
                 rows = find_place(c, j, q, i, s, f)
             if rows >= 0:
+                leave_class_called(j, q, i)
                 start_picked_called(c, j, q, log, i, rows, now, f)
             else:
                 q.classes[C_BLOCKED, k] = BLOCKED_SPACE

@@ -83,6 +83,7 @@ from fairlead.kernels.columns import (
     R_SEATS,
     R_SEED,
     R_SHARES,
+    R_SIMPLE,
     R_SPANS,
     R_STRICT,
     R_TIMERS,
@@ -229,6 +230,7 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     rule[R_QUEUES], rule[R_BORROWS], rule[R_FORECASTS] = traits.queues, traits.borrows, traits.forecasts
     rule[R_RETRIES], rule[R_SEED], rule[R_RATES] = options.retries, options.seed, uneven
     rule[R_PLANNED], rule[R_LISTED], rule[R_LEVELS] = traits.planned, listed, traits.levels
+    rule[R_SIMPLE] = not (traits.strict or traits.easy or grouped or traits.queues or traits.planned)
     rule[R_NODES_FAIL] = options.nodes_fail
     rule[R_ESTIMATES] = jobs.estimate_s is not None or traits.forecasts
     rule[R_RISES] = drifts and traits.rises
