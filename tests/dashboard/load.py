@@ -200,7 +200,8 @@ def main() -> None:
                 os.setpriority(os.PRIO_PROCESS, int(thread), -10)
         pages: Pages = Askers(stage)
         if options.browser:
-            pages = tabs().Tabs(held.enter_context(tabs().browser(Path(folder), LAST)), stage, lambda: addresses(stage))
+            browser = held.enter_context(tabs().browser(Path(folder), LAST))
+            pages = tabs().Tabs(held, browser, stage, lambda: addresses(stage))
         measure(stage, pages, options.windows, options.seconds)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.dashboard.browser import FLAGS, chromium, watched
@@ -26,31 +25,29 @@ def browser(folder: Path, run_by: Sequence[str] = ()) -> Iterator[Browser]:
 
 
 class Tabs:
-    """Twenty tabs of a browser."""
+    """Tabs of a browser, one for each address, open as long as `held` is."""
 
-    def __init__(self, browser: Browser, stage: Stage, addresses: Callable[[], list[str]]) -> None:
-        self._stage, self._addresses, self._at = stage, addresses, opened(browser, stage, len(addresses()))
+    def __init__(self, held: ExitStack, browser: Browser, stage: Stage, addresses: Callable[[], list[str]]) -> None:
+        self._stage, self._addresses = stage, addresses
+        self._pages = [held.enter_context(_signed_in(browser, stage)) for _ in addresses()]
 
     def look(self) -> None:
-        for (_, one), address in zip(self._at, self._addresses(), strict=True):
-            one.page.goto(f"{self._stage.url}/#{address}")
-            one.page.locator("main[data-shown]").wait_for()
+        for page, address in zip(self._pages, self._addresses(), strict=True):
+            page.goto(f"{self._stage.url}/#{address}")
+            page.locator("main[data-shown]").wait_for()
 
     def look_away(self) -> None:
-        for _, one in self._at:
-            one.page.goto("about:blank")
+        for page in self._pages:
+            page.goto("about:blank")
 
 
-def opened(browser: Browser, stage: Stage, pages: int) -> list[Any]:
-    found = []
-    for _ in range(pages):
-        held = watched(browser, stage.url)
-        at = held.__enter__()
+@contextmanager
+def _signed_in(browser: Browser, stage: Stage) -> Iterator[Page]:
+    with watched(browser, stage.url) as at:
         at.page.set_default_timeout(120_000)
         at.sign_in(stage.token["ada"])
         at.page.locator("html[data-ready=true]").wait_for()
-        found.append((held, at))
-    return found
+        yield at.page
 
 
 def measure_map(stage: Stage, browser: Browser) -> None:
