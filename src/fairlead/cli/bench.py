@@ -241,7 +241,8 @@ def longer_queue(run: Bench) -> Iterator[Row]:
     long = run.jobs // 20
     short = long // 10
     for policy in POLICIES:
-        one, ten = (run.time(overloaded(waiting, run.jobs // 5), NODES, policy) for waiting in (short, long))
+        # as many jobs come for each that waits: else the short queue is soon one of a few shapes, and every shape is tried by itself
+        one, ten = (run.time(overloaded(waiting, 4 * waiting), NODES, policy) for waiting in (short, long))
         costs = [1e6 * took.wall_s / took.steps for took in (one, ten)]
         detail = f"{costs[0]:.3g} to {costs[1]:.3g} µs per event or decision"
         case = f"{policy}, {short:,} to {long:,} jobs waiting"

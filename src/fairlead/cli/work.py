@@ -127,10 +127,10 @@ def check_choices(pairs: Iterable[tuple[str, str]]) -> None:
 
 
 def announce_compiling() -> None:
-    """Before the first run, and before a progress bar that it would break into: silence would look like a hang."""
+    """Say so whenever the core is compiled from now on: silence would look like a hang."""
     from fairlead.kernels import jit
 
-    if jit.DISABLED or any(jit.CACHE_DIR.glob("kernels_*/loop.run_on-*.nbi")):
+    if jit.DISABLED:
         return
     try:
         jit.CACHE_DIR.mkdir(parents=True, exist_ok=True)
@@ -140,7 +140,11 @@ def announce_compiling() -> None:
             file=str(jit.CACHE_DIR.parent),
             accepts="a folder to write to, named by FAIRLEAD_CACHE_DIR",
         ) from None
-    say(f"compiling the scheduler core, once: about half a minute; it is kept in {jit.CACHE_DIR.parent}")
+
+    def tell() -> None:
+        say(f"compiling the scheduler core, once: about twenty seconds; it is kept in {jit.CACHE_DIR.parent}")
+
+    jit.before_compiling = tell
 
 
 def _end_s(journal: Journal) -> float | None:

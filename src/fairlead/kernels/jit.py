@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import FunctionType
 from typing import Any, TypeVar
 
 import numba as _numba
@@ -61,6 +62,13 @@ _OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
 _INNER = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
+def _nobody() -> None:
+    """Nobody wants to know."""
+
+
+#: called before something is compiled that takes long
+before_compiling: Callable[[], None] = _nobody
+
 #: functions that are compiled for one signature, that of their annotations, callees before callers
 _ONCE: list[Any] = []
 
@@ -79,48 +87,72 @@ def settle_types(types_by_name: Mapping[str, Any], root: Callable[..., Any]) -> 
     """
     if DISABLED:
         return
-    wanted = _called_by(root)
+    wanted, missing = _called_by(root), {}
     for dispatcher in _ONCE:
         function = dispatcher.py_func
-        if dispatcher not in wanted or dispatcher.signatures:
-            continue
         names = [function.__annotations__[a] for a in function.__code__.co_varnames[: function.__code__.co_argcount]]
-        if all(name in types_by_name for name in names):
-            with _linked_only():
-                dispatcher.compile(tuple(types_by_name[name] for name in names))
-            dispatcher.disable_compile()
+        if dispatcher in wanted and all(name in types_by_name for name in names):
+            arguments = tuple(types_by_name[name] for name in names)
+            if arguments not in dispatcher.overloads:
+                dispatcher.disable_compile(False)
+                missing[dispatcher] = arguments
+    for dispatcher, arguments in missing.items():
+        with _linked_only():
+            dispatcher.compile(arguments)
+        dispatcher.disable_compile()
 
 
 @contextmanager
 def _linked_only() -> Iterator[None]:
-    """Compile inner functions without making machine code: they run only as part of what calls them, whose machine code has
-    a copy. Theirs would be a fifth of the time of a first run. Where numba's inside has changed, it is made after all."""
+    """Compile inner functions without making machine code, and without more than a cheap look at what could be better: they run
+    only as part of what calls them, whose machine code has a copy, and that is looked at with care. Theirs would be half of the
+    time of a first run. Where numba's inside has changed, all is done after all."""
     library, engine = codegen.JITCodeLibrary, codegen.JITCPUCodegen
-    names = ("_finalize_final_module", "_finalize_dynamic_globals", "_verify_declare_only_symbols")
-    if not all(hasattr(library, name) for name in names) or not hasattr(engine, "set_env"):
+    names = (
+        "_finalize_final_module",
+        "_finalize_dynamic_globals",
+        "_verify_declare_only_symbols",
+        "_optimize_final_module",
+    )
+    changed = not all(hasattr(library, name) for name in names)
+    if changed or not all(hasattr(engine, name) for name in ("set_env", "_module_pass_manager")):
         yield
         return
-    finalize, set_env = library._finalize_final_module, engine.set_env
+    finalize, optimize, set_env = library._finalize_final_module, library._optimize_final_module, engine.set_env
 
-    def link_only(self: Any) -> None:
+    def is_inner(self: Any) -> bool:
         # somebody else may call what has a wrapper; and what comes from the cache has its machine code already
         wrapped = any(one.name.startswith(("_ZN7cpython", "cfunc.")) for one in self._final_module.functions)
-        if wrapped or getattr(self, "_compiled_object", None) is not None:
+        return not wrapped and getattr(self, "_compiled_object", None) is None
+
+    def link_only(self: Any) -> None:
+        if not is_inner(self):
             finalize(self)
             return
         self._finalize_dynamic_globals()
         self._verify_declare_only_symbols()
         self._finalized = True
 
+    def optimize_cheaply(self: Any) -> None:
+        if not is_inner(self):
+            optimize(self)
+            return
+        manager, builder = self._codegen._module_pass_manager(
+            loop_vectorize=False, slp_vectorize=False, opt=0, cost="cheap"
+        )
+        manager.run(self._final_module, builder)
+
     def set_env_if_there(self: Any, name: str, env: Any) -> None:
         if self._engine.get_global_value_address(name) != 0:
             set_env(self, name, env)
 
-    library._finalize_final_module, engine.set_env = link_only, set_env_if_there
+    library._finalize_final_module, library._optimize_final_module = link_only, optimize_cheaply
+    engine.set_env = set_env_if_there
     try:
         yield
     finally:
-        library._finalize_final_module, engine.set_env = finalize, set_env
+        library._finalize_final_module, library._optimize_final_module = finalize, optimize
+        engine.set_env = set_env
 
 
 def _called_by(root: Callable[..., Any]) -> set[Any]:
@@ -179,6 +211,21 @@ def compiled_as(signature: Any, *, cached: bool = True, for_python: bool = True)
         return result
 
     return decorate
+
+
+def called_as(signature: Any, function: F) -> F:
+    """Compile for one signature, for calls from Python that take its types on trust."""
+    result: Any = compiled_as(signature)(function)
+    entry: F = result if DISABLED else result.overloads[signature.args].entry_point
+    return entry
+
+
+def namesake(function: F, name: str) -> F:
+    """The same function under another name, so that what it is compiled to is kept apart."""
+    copy: Any = FunctionType(function.__code__, function.__globals__, name)
+    copy.__qualname__, copy.__annotations__, copy.__module__ = name, function.__annotations__, function.__module__
+    result: F = copy
+    return result
 
 
 def in_cache(function: Callable[..., Any]) -> bool:

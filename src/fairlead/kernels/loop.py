@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from functools import cache
 
+from fairlead.kernels import jit
 from fairlead.kernels.columns import (
     C_REASON,
     C_SHAPE,
@@ -92,7 +93,7 @@ from fairlead.kernels.events import (
     pop_event,
 )
 from fairlead.kernels.guards import touch_row
-from fairlead.kernels.jit import compiled_as, f8, hot, i8, in_cache, inner, int64, settle_types
+from fairlead.kernels.jit import called_as, compiled_as, f8, hot, i8, in_cache, inner, int64, namesake, settle_types
 from fairlead.kernels.lanes import enter_lane, leave_lane
 from fairlead.kernels.moves import arrive, drop_timer, end, refuse, rerank, set_timer
 from fairlead.kernels.ranks import (
@@ -113,6 +114,7 @@ from fairlead.kernels.signatures import (
     LOG,
     NODE_EVENT_CALL,
     PLACE_CALL,
+    PLAIN_QUEUE,
     PLAN_CALL,
     QUEUE,
     TENANT_CALL,
@@ -374,21 +376,27 @@ def run_on(
             q.counter[G_READY] = 0
 
 
-RUN_ON = i8(
-    CLUSTER, CLUSTER, JOBS, QUEUE, LOG, DESK, FLOATS, FLOATS,
-    JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, TENANT_CALL, PLACE_CALL,
-    NODE_EVENT_CALL, BACKFILL_CALL, CONSULT_CALL, WALK_QUEUES_CALL, FORESEE_CALL, PLAN_CALL, f8, i8,
-)  # fmt: skip
+run_plainly = namesake(run_on, "run_plainly")
 
 
 @cache
-def compiled_loop() -> Callable[..., int]:
-    """run_on, compiled for every policy and placer at once; from the cache where it has been before."""
-    if not in_cache(run_on):
-        settle_types(TYPES, run_on)
-    return compiled_as(RUN_ON)(run_on)
+def compiled_loop(plain: bool = False) -> Callable[..., int]:
+    """The loop, compiled for every policy and placer at once, or for plain runs of them; from the cache where it has been
+    before."""
+    function, queue = (run_plainly, PLAIN_QUEUE) if plain else (run_on, QUEUE)
+    if not in_cache(function):
+        jit.before_compiling()
+        settle_types({**TYPES, "Queue": queue}, function)
+    signature = i8(
+        CLUSTER, CLUSTER, JOBS, queue, LOG, DESK, FLOATS, FLOATS,
+        JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, TENANT_CALL, PLACE_CALL,
+        NODE_EVENT_CALL, BACKFILL_CALL, CONSULT_CALL, WALK_QUEUES_CALL, FORESEE_CALL, PLAN_CALL, f8, i8,
+    )  # fmt: skip
+    # to Python a state's type is that of all runs: what is compiled for another one must take it on trust
+    return called_as(signature, function) if plain else compiled_as(signature)(function)
 
 
-def is_compiled() -> bool:
-    """Whether the core will come from the cache, or must be compiled first."""
-    return in_cache(run_on)
+@cache
+def is_compiled(plain: bool = False) -> bool:
+    """Whether the loop was in the cache when this was first asked, or had to be compiled."""
+    return in_cache(run_plainly if plain else run_on)

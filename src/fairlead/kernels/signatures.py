@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fairlead.kernels import plain
 from fairlead.kernels.columns import (
     RUN_FLOATS,
     RUN_INTS,
@@ -23,7 +24,7 @@ from fairlead.kernels.columns import (
     TenantRow,
 )
 from fairlead.kernels.jit import f8, function_type, i8, named_floats, named_tuple, truth, type_of
-from fairlead.kernels.slim import Ref, pass_slim, slim_type
+from fairlead.kernels.slim import Ref, knowing, pass_slim, slim_type
 
 
 def _array(dtype: Any, dims: int) -> Any:
@@ -62,6 +63,8 @@ QUEUE = type_of(
         rates=_F8x2,
     )
 )
+#: of plain runs
+PLAIN_QUEUE = knowing(QUEUE, {"counter": plain.KNOWN_RULES, "limit": plain.KNOWN_LIMITS})
 LOG = type_of(Log(time=_F8, what=_I4x2, gpu_ids=_I4))
 DESK = type_of(Desk(todo=_I8x2, ids=_I4, ints=_I8x2, floats=_F8x2, cells=_I8))
 

@@ -20,6 +20,7 @@ from numba import types as _types
 from numba.core import boxing as _boxing
 from numba.core import cgutils as _cgutils
 from numba.core import imputils as _imputils
+from numba.core.typeconv.castgraph import Conversion as _Conversion
 from numba.core.typing import templates as _templates
 from numba.core.typing import typeof as _typeof
 
@@ -35,16 +36,18 @@ signature: Any = _templates.signature
 boxing: Any = _boxing
 extending: Any = _extending
 typeof: Any = _typeof
+Conversion: Any = _Conversion
 
 INDEX: Any = types.intp
 
 
 class Slim(types.Type):  # type: ignore[misc]
-    """An array of `dims` dimensions, one or two. `width`: the length of its rows, where that is the same in every run."""
+    """An array of `dims` dimensions, one or two. `width`: the length of its rows, where that is the same in every run. `known`: entries
+    of an array of one dimension that are the same in every run that this is compiled for, so that nobody need read them."""
 
-    def __init__(self, dtype: Any, dims: int, width: int = 0) -> None:
-        self.dtype, self.dims, self.width = dtype, dims, width
-        super().__init__(name=f"Slim({dtype},{dims},{width})")
+    def __init__(self, dtype: Any, dims: int, width: int = 0, known: Mapping[int, float] | None = None) -> None:
+        self.dtype, self.dims, self.width, self.known = dtype, dims, width, dict(known or {})
+        super().__init__(name=f"Slim({dtype},{dims},{width}{''.join(f',{x}={v}' for x, v in self.known.items())})")
 
     @property
     def index(self) -> Any:
@@ -113,6 +116,9 @@ def _marked(builder: Any, access: Any, name: str) -> Any:
 
 @imputils.lower_builtin(operator.getitem, Slim, types.Any)  # type: ignore[untyped-decorator]
 def _lower_get(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    kind, index = sig.args[0], args[1]
+    if isinstance(index, ir.Constant) and index.constant in kind.known:
+        return context.get_constant(kind.dtype, kind.known[index.constant])
     return _marked(builder, builder.load(_element(context, builder, sig.args[0], *args)), "data")
 
 
@@ -152,10 +158,31 @@ class Ref(types.Type):  # type: ignore[misc]
         self.members = members
         super().__init__(name=f"Ref({members})")
 
+    def can_convert_to(self, typing: Any, other: Any) -> Any:
+        """Who knows more of a tuple can call who knows less."""
+        if isinstance(other, Ref) and knowing(self, {name: {} for name in self.members.fields}) == other:
+            return Conversion.safe
+        return None
+
 
 @extending.register_model(Ref)
 class _RefModel(extending.models.OpaqueModel):  # type: ignore[misc]
     pass
+
+
+@imputils.lower_cast(Ref, Ref)  # type: ignore[untyped-decorator]
+def _forget(context: Any, builder: Any, knowing: Ref, other: Ref, value: Any) -> Any:
+    return value
+
+
+def knowing(ref: Ref, known: Mapping[str, Mapping[int, float]]) -> Ref:
+    """The same tuple, where these entries of these arrays are known."""
+    fields = zip(ref.members.fields, ref.members)
+    members = [
+        Slim(m.dtype, m.dims, m.width, known[name]) if name in known and isinstance(m, Slim) else m
+        for name, m in fields
+    ]
+    return Ref(types.NamedTuple(members, ref.members.instance_class))
 
 
 def _point_at(context: Any, builder: Any, kind: Ref, value: Any) -> Any:

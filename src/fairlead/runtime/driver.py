@@ -49,11 +49,11 @@ def parts_for(traits: Traits, nodes_fail: bool) -> tuple[Callable[..., int], ...
 class Core:
     """A state, what is plugged into it, and the compiled loop that runs them."""
 
-    def __init__(self, state: State, plugged: Plugged, desk: Desk | None = None) -> None:
-        """`desk`: where the run does not begin here, and so not with an empty one."""
+    def __init__(self, state: State, plugged: Plugged, desk: Desk | None = None, plain: bool = False) -> None:
+        """`desk`: where the run does not begin here, and so not with an empty one. `plain`: with the loop for plain runs."""
         self.state, self.plugged = state, plugged
         self.desk = plugged.desk(state) if desk is None else desk
-        self._run_on = compiled_loop()
+        self._run_on = compiled_loop(plain)
         self._seldom = parts_for(plugged.traits, bool(state.counter[R_NODES_FAIL]))
 
     def run(self, until: float = math.inf, watch: Watch | None = None) -> int:
@@ -89,9 +89,9 @@ class Core:
         return why
 
 
-def drive(state: State, plugged: Plugged, watch: Watch | None = None) -> None:
+def drive(state: State, plugged: Plugged, watch: Watch | None = None, plain: bool = False) -> None:
     """Run until every job has ended or been refused."""
-    Core(state, plugged).run(watch=watch)
+    Core(state, plugged, plain=plain).run(watch=watch)
 
 
 def train(state: State, plugged: Plugged, desk: Desk) -> None:

@@ -34,7 +34,8 @@ from fairlead.kernels.columns import (
     R_RESHAPES,
     REFUSED,
 )
-from fairlead.kernels.loop import compiled_loop
+from fairlead.kernels.loop import compiled_loop, is_compiled
+from fairlead.kernels.plain import is_plain
 from fairlead.model.cluster import ClusterSpec
 from fairlead.policy.base import History
 from fairlead.record.digest import RowDigest
@@ -45,7 +46,7 @@ from fairlead.record.runs import fold_runs
 from fairlead.runtime.driver import drive, parts_for
 from fairlead.sim.jobs import job_input, labels_of, most_gpus
 from fairlead.sim.profiles import Profiles
-from fairlead.state.pages import ask_for_pages
+from fairlead.state.pages import MANY, ask_for_pages
 from fairlead.state.rules import Options
 from fairlead.state.state import State, new_state
 from fairlead.workload.trace import Trace
@@ -76,11 +77,10 @@ class Run:
 def prepare(
     policy: str, placer: str, trace: Trace, spec: ClusterSpec, options: Options | None = None
 ) -> tuple[Plugged, float]:
-    """Everything compiled, and the seconds that took."""
+    """Everything compiled but the loop, and the seconds that took."""
     started = time.perf_counter()
     history = History(gpus=trace.gpus.astype(np.float64), duration_s=trace.duration_s, labels=labels_of(trace))
     plugged = plug_in(parse_choice(policy), parse_choice(placer), history, spec)
-    compiled_loop()
     parts_for(plugged.traits, options is not None and options.nodes_fail)
     return plugged, time.perf_counter() - started
 
@@ -101,6 +101,8 @@ def simulate(
     state = new_state(spec, jobs, plugged.traits, options, profiles.rates(spec, most_gpus(jobs)))
     ask_for_pages(state)
     judge_classes(state, plugged)
+    plain, waited_s = ready_loop(is_plain(state.queue), len(state.input) >= MANY)
+    started, compile_s = started + waited_s, compile_s + waited_s
     table = JobTable(jobs.submit_s, jobs.gpus, jobs.duration_s, jobs.share_milli, jobs.tenant, jobs.tenant_names)
     digest = RowDigest(table)
 
@@ -109,7 +111,7 @@ def simulate(
         if progress is not None:
             progress(ended, total)
 
-    drive(state, plugged, watch)
+    drive(state, plugged, watch, plain)
     rows, ids = int(state.counter[G_ROWS]), int(state.counter[G_IDS])
     journal = Journal(
         cluster=spec,
@@ -135,6 +137,18 @@ def simulate(
         state=state,
         estimate_s=None if plugged.forecaster is None else state.jobs.floats[J_ESTIMATE],
     )
+
+
+def ready_loop(plain: bool, many: bool) -> tuple[bool, float]:
+    """Have the loop compiled that a run is to be made with: whether it is the one for plain runs, and the seconds that took.
+
+    Every run can be made with the loop for all runs. Nobody waits for the other one where it is at hand, unless there are so
+    many jobs that it will pay.
+    """
+    started = time.perf_counter()
+    plain = plain and (many or is_compiled(plain=True) or not is_compiled())
+    compiled_loop(plain)
+    return plain, time.perf_counter() - started
 
 
 def _about(plugged: Plugged, options: Options, trace: Trace) -> dict[str, Any]:
