@@ -47,7 +47,10 @@ class PaperSlurm:
 
     def __init__(self) -> None:
         self.jobs: dict[str, dict[str, str]] = {}
-        self.down: dict[str, str] = {}
+        self.down: dict[
+            str, str
+        ] = {}  #: nodes that take no jobs, and why; they are "down" if `states` does not say otherwise
+        self.states: dict[str, str] = {}
         self.excluded: dict[str, str] = {}
         self.said: list[str] = []
         self.calls: Counter[str] = Counter()
@@ -68,7 +71,7 @@ class PaperSlurm:
         if words[0] == "squeue":
             return "".join(f"{number} {self.excluded.get(number, '')}\n" for number in self.jobs)
         if words[0] == "sinfo":
-            states = {name: ("down" if name in self.down else "idle") for name in site().nodes}
+            states = {name: ("down" if name in self.down else "idle") for name in site().nodes} | self.states
             return "".join(f"{name}\x1f{state}\x1f{self.down.get(name, 'none')}\n" for name, state in states.items())
         if words[0] == "sbatch":
             number = str(next(self.numbers))

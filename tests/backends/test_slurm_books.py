@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.backends.slurm import runfiles
+from fairlead.backends.slurm import guests, runfiles
 from fairlead.backends.slurm.guests import ODD_S
 from fairlead.backends.slurm.matching import STRAY_S
 from fairlead.runtime.protocols import Report, ReportKind, Suspension
@@ -58,6 +58,31 @@ def test_a_released_job_whose_node_goes_down_is_taken_back(tmp_path: Path) -> No
             )
             await one.start(run=2, node="node2", foreign=foreign("7"))
             assert releases(one) == ["scontrol release 7"]
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    ("state", "is_over"),
+    [("drained", True), ("draining", True), ("drained*", False), ("down", False), ("down*", False)],
+)
+def test_a_job_that_comes_back_is_started_elsewhere_once_nothing_of_it_can_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, is_over: bool
+) -> None:
+    """Slurm drains a node that could not launch a job and queues the job again, held: the node answers, and waiting for somebody to
+    resume it would be for ever. Of one that does not answer nobody knows what runs there."""
+    monkeypatch.setattr(guests, "BACK_S", 0.0)
+
+    async def check() -> None:
+        async with paper(tmp_path) as one:
+            await ordered(one)
+            one.slurm.jobs["7"] |= {"priority": "0", "restarts": "1", "reason": "launch failed requeued held"}
+            one.slurm.down["node1"], one.slurm.states["node1"] = "batch job complete failure", state
+            await one.poll()
+            assert [report.kind for report in of_runs(one)] == [ReportKind.SUSPENDED] * is_over
+            if is_over:
+                await one.start(run=2, node="node2", foreign=foreign("7"))
+                assert releases(one) == ["scontrol release 7"]
 
     asyncio.run(check())
 

@@ -27,6 +27,8 @@ PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "munged", "mungekey")
 PARTITION, RUNS = "gpu", "gpu-fairlead"
 PATIENCE_S = 60.0
+#: what has happened slurmctld saves within five seconds
+SAVE_S = 6.0
 _PR_SET_PDEATHSIG = 1
 
 _CONF = """\
@@ -155,10 +157,19 @@ class SlurmCluster:
         _wait(lambda: "UP" in self.run("scontrol", "ping", check=False), "slurmctld")
 
     def kill_slurmctld(self) -> None:
-        """As a crash would, but a moment after it has saved what happened: what it has not saved it forgets, and gives the numbers
-        of jobs again that it had given."""
-        time.sleep(3.0)
+        """As a crash would, but the moment it has saved what happened, or has nothing to save: what it has not saved it forgets,
+        and runs jobs again that have run, and gives the numbers of jobs again that it had given."""
+        saved, end = self._saved(), time.perf_counter() + SAVE_S
+        while self._saved() == saved and time.perf_counter() < end:
+            time.sleep(0.01)
         self._kill("slurmctld")
+
+    def _saved(self) -> int:
+        """Which of its savings is the last."""
+        try:
+            return (self.folder / "ctld" / "job_state").stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
 
     def start_slurmd(self, node: str) -> None:
         self._spawn(f"slurmd-{node}", "slurmd", "-D", "-N", node, "-f", str(self.conf))

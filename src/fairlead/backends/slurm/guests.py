@@ -7,7 +7,8 @@ requeued jobs wait for two minutes.
 
 Fencing. Where a node fails Slurm puts the job back into its queue by itself, still pinned to the very nodes it ran on, two minutes in
 the future. It is held there at once, and only called lost when those nodes have come back: by then Slurm has ended what was left
-on them. So it can't run anywhere else while an unreachable node may still run it.
+on them. So it can't run anywhere else while an unreachable node may still run it. One that is merely drained has not failed: Slurm
+drains a node that could not launch a job, too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from fairlead.backends.slurm import parse, runfiles
 from fairlead.backends.slurm.arrivals import arrival, foreign_name, refusal
 from fairlead.backends.slurm.chores import Chores
-from fairlead.backends.slurm.inventory import Site
+from fairlead.backends.slurm.inventory import Site, answers
 from fairlead.backends.slurm.rows import ACTIVE, NODE_LOST, Row
 from fairlead.backends.slurm.runs import Run
 from fairlead.model.errors import InputError
@@ -286,18 +287,19 @@ class Guests:
         return f"Slurm does not start it: {row['reason']}" if now_s - run.odd_s > ODD_S else ""
 
     def _after_failure(self, run: Run, down: Mapping[str, str]) -> Report | None:
-        """Slurm has it in its queue again, and nobody here asked for that: a node failed, or somebody has requeued it."""
+        """Slurm has it in its queue again, and nobody here asked for that: a node failed, or could not launch it and was drained for
+        that, or somebody has requeued it."""
         now_s = time.monotonic()
-        reasons = [down.get(node, "") for node in run.nodes]
-        if any(reasons) and not run.notes.get("node_lost"):
+        reasons = [why for node in run.nodes if (why := down.get(node, "")) and not answers(why)]
+        if reasons and not run.notes.get("node_lost"):
             run.note(node_lost=True)
-        if any(why and FENCED not in why for why in reasons):
+        if any(FENCED not in why for why in reasons):
             self._back_s[run.key] = now_s
             return None
         if now_s - self._back_s.setdefault(run.key, now_s) < BACK_S:
             return None
         if run.notes.get("node_lost"):
-            what = "its node failed, and was fenced" if any(reasons) else "its node failed, and is back"
+            what = "its node failed, and was fenced" if reasons else "its node failed, and is back"
             return run.report(ReportKind.LOST, time_s=time.time(), message=what)
         return run.report(
             ReportKind.SUSPENDED, time_s=time.time(), method=Suspension.REQUEUE, message="it was requeued in Slurm"

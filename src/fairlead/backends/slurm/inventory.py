@@ -38,6 +38,9 @@ _CLOSED = frozenset(
         "PERFCTRS",
     ]
 )
+#: of these, those in which Slurm is still on speaking terms with the node: what it has ended there is over
+_ANSWERS = frozenset(["DRAIN", "DRAINED", "DRAINING", "MAINT", "MAINTENANCE", "RESERVED"])
+_IN_SLURM = " in Slurm"
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,12 @@ def closed(states: frozenset[str], reason: str) -> str:
     if not why:
         return ""
     said = f": {reason}" if reason and reason.lower() not in ("none", "(null)") else ""
-    return f"{'+'.join(why).lower()} in Slurm{said}"
+    return f"{'+'.join(why).lower()}{_IN_SLURM}{said}"
+
+
+def answers(why: str) -> bool:
+    """Whether a node that takes no jobs for this reason, as `closed` gives it, can be relied on to run only what Slurm says."""
+    return frozenset(why.partition(_IN_SLURM)[0].upper().split("+")) <= _ANSWERS
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
