@@ -34,11 +34,10 @@ N_CPU = 7  #: free milli-CPUs
 N_MEM = 8  #: free MiB
 N_TYPE = 9
 N_TURNS = 10  #: failures and repairs so far, for drawing the next
-N_ROOM = 11  #: survey.py: GPUs that are free or would be, where N_SURVEY is the present survey
-N_SURVEY = 12
-N_CPU_CAP = 13  #: milli-CPUs of the node
-N_MEM_CAP = 14
-NODE_COLUMNS = 15  #: further rows: the node's domain at each topology level, outermost first
+N_ROOM = 11  #: survey.py: the last survey that came by, and GPUs that are free or would be
+N_CPU_CAP = 12  #: milli-CPUs of the node
+N_MEM_CAP = 13
+NODE_COLUMNS = 14  #: further rows: the node's domain at each topology level, outermost first
 
 # -- gpu table -----------------------------------------------------------------------------------------------------
 U_NODE = 0
@@ -88,7 +87,7 @@ C_ACTIVE = 4  #: position in the list of classes with waiting jobs, -1 if not th
 C_REASON = 5  #: why its jobs can never run, 0 if they can
 C_LIST = 6  #: (not by class) the classes with waiting jobs, G_ACTIVE of them
 C_LACKS = 8  #: preempting, several nodes: whole nodes that were missing at the last survey, less those that came since
-L_FINGER = 7  #: (not by class) per lane of running jobs, the row that a survey has got to
+L_FINGER = 7  #: (not by class) per lane of running jobs, the first row that is not in the front, -1 if there is none
 L_HEAD = 9  #: this row and those after it: (not by class) per lane and height, its first row + 1, 0 if none
 SKIP_HEIGHTS = 7
 C_PASSED = 17  #: queues.py: the pass (twice its number, one more if all of it) in which it could not start
@@ -161,7 +160,7 @@ X_JOB = 8  #: in a row that is not used: the next such row + 1
 X_LEVEL = 9  #: UNTOUCHABLE: nobody outranks it
 X_LANE = 10  #: jobs whose keys change at one speed are one lane; -1 in a row that is not used, or not yet
 X_PASS = 11  #: the pass that started its present run
-X_SURVEY = 12  #: the last survey.py that found it could be displaced
+X_FRONT = 12  #: the last front.py it was in
 X_NODE = 13  #: the node that all its GPUs are on, -1 if there is none
 X_GPUS = 14
 X_ALLOC = 15
@@ -172,6 +171,17 @@ X_KEY = 1  #: its key when it was last looked at
 RUN_FLOATS = 2
 
 UNTOUCHABLE = -(1 << 31)
+
+# -- the worst of them in order: see front.py -------------------------------------------------------------------------------------
+F_ROW = 0
+F_NODE = 1  #: as X_NODE and so on
+F_GPUS = 2
+F_PASS = 3
+F_LEVEL = 4
+F_JOB = 5
+FRONT_INTS = 8  #: the last two are its key
+F_KEY = 3
+FRONT_FLOATS = 4
 
 PENDING, WAITING, RUNNING, DONE, REFUSED, GIVEN_UP, WITHDRAWN = 0, 1, 2, 3, 4, 5, 6
 
@@ -213,7 +223,7 @@ G_NEED_IDS = 19
 G_VICTIMS = 20  #: how many jobs displace() left in K_SCRATCH
 G_SPARED = 21  #: running jobs that displace() left alone because this pass has started them
 G_AGAIN = 22  #: 1: some class is BLOCKED_NOW
-G_SURVEY = 23  #: surveys so far
+G_SURVEY = 23  #: survey.py: which is the present one
 G_TODO = 24  #: actions of a compiled planner's plan, and how many of them are carried out
 G_TODO_DONE = 25
 G_ROWS_USED = 26  #: rows of running jobs that were ever used
@@ -223,10 +233,14 @@ G_REKEYED = 29  #: planners: 1 + the last running job that a timer gave another 
 G_PASS_ROW = 30  #: journal rows when the pass began
 G_TOUCHED = 31  #: guards.py: nodes that are noted
 G_MASKED = 32  #: guards.py: not 0 while what this pass has started counts as if it could not be displaced
-G_FINGER = 33  #: survey.py: the lane that it goes along, -1 if there is none left
-G_RIVAL = 34  #: survey.py: the worst row that a finger of another lane is on, -1 if none
+G_FINGER = 33  #: front.py: the lane whose finger is on the worst row, -1 if no finger is on any
+G_RIVAL = 34  #: front.py: the worst row that a finger of another lane is on, -1 if none
 G_LONE = 35  #: 1 + a job that has come alone and is in no class yet, 0 if there is none
-COUNTERS = 36
+G_FRONT = 36  #: front.py: its first place, and the one behind its last
+G_FRONT_END = 37
+G_FRONTS = 38  #: front.py: how often it was begun anew
+G_SURVEYED = 39  #: the place in the front that the present survey has got to
+COUNTERS = 40
 
 # -- rules, behind the counters: what the policy and the run ask for --------------------------------------------------------------------
 R_STRICT = COUNTERS + 0
@@ -286,7 +300,8 @@ Q_RANKS_AT = 15  #: the moment whose ranks count: now, or the last tick of the q
 Q_WAKE = 16  #: when a compiled planner wants to be asked again, if nothing happens before; AGAIN: at once
 Q_LEARN = 17  #: when the model of durations is trained next; where the core stopped for that, the moment it had reached
 Q_NOISE = 18  #: how far off the profiler may be, as a fraction; see profiler.py
-LIMITS = 19  #: behind these, per lane, how fast its keys change
+Q_FRONT_AT = 19  #: front.py: the moment whose ranks it has
+LIMITS = 20  #: behind these, per lane, how fast its keys change
 
 
 class Cluster(NamedTuple):
@@ -323,13 +338,15 @@ class Queue(NamedTuple):
     limit: F8
     run_ints: I4  #: [row, X_*]
     run_floats: F8  #: [row, X_*]
-    holder: I4  #: where R_INDEXED, for each GPU: the row of who holds it, + 1
-    guard: I4  #: [need, node]: the row of its guard, + 1; behind the nodes, how many GPUs the need is
-    guard_rank: F8  #: [need, node]: the rank of its guard: X_ORDER, and below this level and job
-    guard_tie: I8
-    pending: I4  #: [2 * need]: nodes whose matches are to be played again, and behind them how many; [2 * need + 1]: whether it is one
-    best: I4  #: [need, vertex]: the node with the worst guard below it, + 1; 1 is the root
-    touched: I4  #: see guards.py
+    run_bits: I8  #: run_floats once more, as integers
+    front_ints: I4  #: [place, F_*]
+    front_floats: F8  #: [place, F_KEY], in the same memory
+    # where R_INDEXED; see guards.py
+    seats: I4  #: [node]: how many rows there are, and for each, worst rank first, the row and its GPUs there
+    seat_rank: I8  #: [node, place]: its rank as one number
+    guard: I4  #: [node, need]: the row of its guard, + 1; behind the nodes, how many GPUs a need is, and which node has its worst guard, + 1
+    worst: I8  #: [vertex, need]: the worst rank of the guards below it; 1 is the root
+    touched: I4  #: [LIST | NOTED, node]
     rates: F8  #: [profile]: speed by GPU type, then the factors at R_SPANS, R_SEATS, …; see rates.py
 
 

@@ -50,7 +50,7 @@ from fairlead.kernels.columns import (
 from fairlead.kernels.displace import displace, put_back
 from fairlead.kernels.heaps import heap_push, list_heap, unlink
 from fairlead.kernels.jit import hot, inner, int64
-from fairlead.kernels.lanes import empty_lane, enter_lane
+from fairlead.kernels.lanes import empty_lane
 from fairlead.kernels.moves import hold, rerank, start, suspend
 from fairlead.kernels.nodes import all_free, take_pick
 from fairlead.kernels.quota import within_quota
@@ -64,6 +64,7 @@ from fairlead.kernels.ranks import (
 )
 from fairlead.kernels.rates import rerate_neighbours
 from fairlead.kernels.reopening import reopen_all, reopen_around
+from fairlead.kernels.running import enter_lane
 
 OUTRANKED = 20  # model.reason.Reason.OUTRANKED
 
@@ -136,18 +137,18 @@ def start_displacing(
 
 
 @inner
-def refresh_running(c: Cluster, j: Jobs, q: Queue, as_of: float, f: Plug) -> None:
+def refresh_running(c: Cluster, j: Jobs, q: Queue, log: Log, as_of: float, f: Plug) -> None:
     """Take the ranks of all running jobs anew and rebuild their lanes. Needs the list of running jobs."""
     for lane in range(q.counter[G_LANES]):
         empty_lane(j, q, lane)
     for r in range(q.counter[G_LISTED]):
         i = int64(j.ints[K_RUNLIST, r])
         rerank(c, j, q, i, as_of, f)
-        enter_lane(q, j, i, as_of, 0.0)
+        enter_lane(c, j, q, log, i, as_of, 0.0)
 
 
 @inner
-def tick_lanes(c: Cluster, j: Jobs, q: Queue, tick: float, f: Plug) -> None:
+def tick_lanes(c: Cluster, j: Jobs, q: Queue, log: Log, tick: float, f: Plug) -> None:
     """Jobs that have begun to make progress since the last tick join the lane of those whose keys change as fast."""
     lane = 0
     while lane < q.counter[G_LANES] and q.limit[LIMITS + lane] != 0.0:
@@ -161,7 +162,7 @@ def tick_lanes(c: Cluster, j: Jobs, q: Queue, tick: float, f: Plug) -> None:
         if j.floats[J_SINCE, i] <= tick:
             rerank(c, j, q, i, tick, f)
             slope = f.drift(job_row(c, j, q, i, tick), tick, f.p)
-        enter_lane(q, j, i, tick, slope)
+        enter_lane(c, j, q, log, i, tick, slope)
 
 
 @inner

@@ -17,7 +17,6 @@ from fairlead.kernels.columns import (
     K_ALLOC,
     K_CLASS,
     K_LEVEL,
-    K_ROW,
     K_SCRATCH,
     K_STARTS,
     N_FREE,
@@ -43,12 +42,12 @@ from fairlead.kernels.columns import (
     Queue,
 )
 from fairlead.kernels.jit import inner, int64
-from fairlead.kernels.lanes import leave_lane, rejoin_lane, sit
 from fairlead.kernels.moves import hold, release
 from fairlead.kernels.nodes import change_held
 from fairlead.kernels.quota import within_quota
 from fairlead.kernels.ranks import outranks_row, worst_running
 from fairlead.kernels.room import make_room
+from fairlead.kernels.running import leave_lane, rejoin_lane
 from fairlead.kernels.survey import room_on_many_nodes, room_on_one_node
 
 
@@ -98,7 +97,7 @@ def displace(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, f: Plug) -> int:
         if r < 0 or not outranks_row(q, my_level, mine, i, r):
             break
         v = int64(q.run_ints[r, X_JOB])
-        leave_lane(q, j, v)
+        leave_lane(c, j, q, log, v)
         if q.run_ints[r, X_PASS] == q.counter[G_PASSES]:
             # what this pass has started stays: with a quantum, a job that was just suspended may outrank it
             j.ints[K_SCRATCH, last - spared] = v
@@ -114,7 +113,7 @@ def displace(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, f: Plug) -> int:
             rows = find_place(c, j, q, i, s, f)
     q.counter[G_SPARED] = spared
     for x in range(spared):
-        rejoin_lane(q, j, int64(j.ints[K_SCRATCH, last - x]))
+        rejoin_lane(c, j, q, log, int64(j.ints[K_SCRATCH, last - x]))
     if rows < 0:
         for x in range(count - 1, -1, -1):
             put_back(c, j, q, log, int64(j.ints[K_SCRATCH, x]))
@@ -129,7 +128,4 @@ def put_back(c: Cluster, j: Jobs, q: Queue, log: Log, v: int) -> None:
     at = int64(j.ints[K_ALLOC, v])
     change_held(c, q.classes[C_SHAPE, k], log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
     hold(c, q, log, v, k, at, 1)
-    if q.counter[R_INDEXED] != 0:
-        sit(q, log, int64(j.ints[K_ROW, v]))
-    else:
-        rejoin_lane(q, j, v)
+    rejoin_lane(c, j, q, log, v)

@@ -9,27 +9,24 @@ from __future__ import annotations
 from fairlead.kernels.columns import (
     C_FIXED,
     C_SHAPE,
-    G_LANES,
     G_PASSES,
     G_ROW_FREE,
     G_ROWS_USED,
-    J_KEY,
     K_ALLOC,
     K_CLASS,
-    K_LEVEL,
     K_ROW,
     K_SCRATCH,
     L_HEAD,
     LIMITS,
     NEVER,
+    Q_FRONT_AT,
     Q_RANKS_AT,
     R_FIXED,
-    R_INDEXED,
     S_GPUS,
     SKIP_HEIGHTS,
     U_NODE,
-    UNTOUCHABLE,
     X_ALLOC,
+    X_FRONT,
     X_GPUS,
     X_JOB,
     X_KEY,
@@ -40,7 +37,6 @@ from fairlead.kernels.columns import (
     X_PASS,
     X_PREV,
     X_SKIP,
-    X_SURVEY,
     Cluster,
     Jobs,
     Log,
@@ -63,7 +59,7 @@ def take_row(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
     at, gpus = int64(j.ints[K_ALLOC, i]), c.shape[S_GPUS, q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])]]
     q.run_ints[r, X_JOB] = i
     q.run_ints[r, X_PASS] = q.counter[G_PASSES]
-    q.run_ints[r, X_SURVEY] = 0
+    q.run_ints[r, X_FRONT] = 0
     q.run_ints[r, X_LANE] = -1
     q.run_ints[r, X_GPUS] = gpus
     q.run_ints[r, X_ALLOC] = at
@@ -75,16 +71,6 @@ def take_row(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
                 node = int64(-1)
                 break
     q.run_ints[r, X_NODE] = node
-    if q.counter[R_INDEXED] != 0:
-        sit(q, log, r)
-
-
-@inner
-def sit(q: Queue, log: Log, r: int) -> None:
-    """Row r holds its GPUs."""
-    at = int64(q.run_ints[r, X_ALLOC])
-    for g in range(at, at + int64(q.run_ints[r, X_GPUS])):
-        q.holder[log.gpu_ids[g]] = r + 1
 
 
 @hot
@@ -132,7 +118,8 @@ def _tower(i: int) -> int:
 
 
 @inner
-def join_lane(q: Queue, r: int, lane: int) -> None:
+def link(q: Queue, r: int, lane: int) -> None:
+    """Row r takes its place in a lane."""
     q.run_ints[r, X_LANE] = lane
     tower, at = _tower(int64(q.run_ints[r, X_JOB])), int64(-1)
     for height in range(SKIP_HEIGHTS - 1, -1, -1):
@@ -150,16 +137,13 @@ def join_lane(q: Queue, r: int, lane: int) -> None:
 
 
 @inner
-def leave_lane(q: Queue, j: Jobs, i: int) -> None:
-    if q.counter[R_INDEXED] != 0:
-        return
-    r = int64(j.ints[K_ROW, i])
-    lane = int64(q.run_ints[r, X_LANE])
+def unlink(q: Queue, r: int, lane: int) -> None:
+    """Row r is in its lane no more."""
     at = int64(q.run_ints[r, X_PREV]) - 1
     behind = next_in_lane(q, r)
     if behind >= 0:
         q.run_ints[behind, X_PREV] = at + 1
-    if _tower(i) == 1:  # as three of four are: who is before it is known without looking
+    if _tower(int64(q.run_ints[r, X_JOB])) == 1:  # as three of four are: who is before it is known without looking
         _link(q, lane, at, 0, behind)
         q.run_ints[r, X_SKIP] = 0
         return
@@ -174,52 +158,10 @@ def leave_lane(q: Queue, j: Jobs, i: int) -> None:
             q.run_ints[r, X_SKIP + height] = 0
 
 
-@inner
-def rejoin_lane(q: Queue, j: Jobs, i: int) -> None:
-    """Back into the lane it left; level and X_ORDER are as they were."""
-    if q.counter[R_INDEXED] == 0:
-        r = int64(j.ints[K_ROW, i])
-        join_lane(q, r, int64(q.run_ints[r, X_LANE]))
-
-
-@inner
-def leave_index(q: Queue) -> None:
-    """One lane is not enough: lanes take over from guards.py."""
-    q.counter[R_INDEXED] = 0
-    for r in range(q.counter[G_ROWS_USED]):
-        if q.run_ints[r, X_LANE] >= 0:
-            join_lane(q, r, int64(q.run_ints[r, X_LANE]))
-
-
 @hot
 def is_fixed(q: Queue, k: int) -> bool:
     """Whether nobody may take their GPUs from running jobs of class k."""
     return q.counter[R_FIXED] != 0 and q.classes[C_FIXED, k] != 0
-
-
-@inner
-def enter_lane(q: Queue, j: Jobs, i: int, now: float, drift: float) -> None:
-    """Running job i, whose key is J_KEY at `now`, joins the jobs whose keys change as fast."""
-    lanes = q.counter[G_LANES]
-    lane = 0
-    while lane < lanes and q.limit[LIMITS + lane] != drift:
-        lane += 1
-    if lane == lanes:
-        q.limit[LIMITS + lane] = drift
-        q.counter[G_LANES] = lanes + 1
-    r = int64(j.ints[K_ROW, i])
-    q.run_ints[r, X_LEVEL] = j.ints[K_LEVEL, i]
-    q.run_floats[r, X_ORDER] = j.floats[J_KEY, i] - drift * now
-    if is_fixed(q, int64(j.ints[K_CLASS, i])):
-        # the best rank of all: whoever looks for jobs to displace stops before it
-        q.run_ints[r, X_LEVEL] = UNTOUCHABLE
-        q.run_floats[r, X_ORDER] = -NEVER
-    if q.counter[R_INDEXED] != 0:
-        q.run_ints[r, X_LANE] = lane
-        if lane > 0:
-            leave_index(q)
-    else:
-        join_lane(q, r, lane)
 
 
 @hot
@@ -256,4 +198,5 @@ def empty_lane(j: Jobs, q: Queue, lane: int) -> int:
         r = behind
     for height in range(SKIP_HEIGHTS):
         q.classes[L_HEAD + height, lane] = 0
+    q.limit[Q_FRONT_AT] = -NEVER
     return count

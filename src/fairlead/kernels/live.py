@@ -36,12 +36,13 @@ from fairlead.kernels.columns import (
 )
 from fairlead.kernels.events import outdate
 from fairlead.kernels.jit import inner, int64
-from fairlead.kernels.lanes import free_row, leave_lane
+from fairlead.kernels.lanes import free_row
 from fairlead.kernels.moves import drop_timer, give_back, kill, rerank, set_timer, settle
 from fairlead.kernels.nodes import set_up
 from fairlead.kernels.ranks import enter_class_called, leave_class_called, unlist_running
 from fairlead.kernels.reopening import reopen, reopen_around
 from fairlead.kernels.rows import ADMIT_ROW, NODE_DOWN_ROW, NODE_UP_ROW, WITHDRAW_ROW, write_row
+from fairlead.kernels.running import leave_lane
 from fairlead.kernels.slim import by_ref
 from fairlead.kernels.twins import be_itself
 
@@ -67,7 +68,7 @@ def withdraw(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float) -> Non
         drop_timer(j, q, i)
         q.counter[G_RUNNING] -= 1
         if q.counter[R_PREEMPTS] != 0:
-            leave_lane(q, j, i)
+            leave_lane(c, j, q, log, i)
             free_row(j, q, i)
         if q.counter[R_LISTED] != 0:
             unlist_running(j, q, i)

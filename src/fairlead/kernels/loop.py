@@ -94,7 +94,6 @@ from fairlead.kernels.events import (
 )
 from fairlead.kernels.guards import touch_row
 from fairlead.kernels.jit import called_as, compiled_as, f8, hot, i8, in_cache, inner, int64, namesake, settle_types
-from fairlead.kernels.lanes import enter_lane, leave_lane
 from fairlead.kernels.moves import arrive, drop_timer, end, refuse, rerank, set_timer
 from fairlead.kernels.ranks import (
     enter_class_called,
@@ -102,6 +101,7 @@ from fairlead.kernels.ranks import (
     leave_class_called,
 )
 from fairlead.kernels.reopening import reopen_all, reopen_around
+from fairlead.kernels.running import enter_lane, leave_lane
 from fairlead.kernels.signatures import (
     BACKFILL_CALL,
     CLUSTER,
@@ -179,7 +179,7 @@ def timer(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) 
     if waiting:
         leave_class_called(j, q, i)
     elif q.counter[R_PREEMPTS] != 0:
-        leave_lane(q, j, i)
+        leave_lane(c, j, q, log, i)
     if f.resets(job_row(c, j, q, i, now), now, f.p) != 0.0:
         j.floats[J_MARK, i] = j.floats[J_RAN, i]
         if waiting:
@@ -191,7 +191,8 @@ def timer(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) 
     if waiting:
         enter_class_called(j, q, i, q.counter[R_PREEMPTS] != 0)
     elif q.counter[R_PREEMPTS] != 0:
-        enter_lane(q, j, i, now, f.drift(job_row(c, j, q, i, now), now, f.p) if q.counter[R_DRIFTS] != 0 else 0.0)
+        drift = f.drift(job_row(c, j, q, i, now), now, f.p) if q.counter[R_DRIFTS] != 0 else 0.0
+        enter_lane(c, j, q, log, i, now, drift)
         if q.counter[R_INDEXED] != 0:
             touch_row(c, q, log, int64(j.ints[K_ROW, i]))
         reopen_around(c, j, q, log, q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])], int64(j.ints[K_ALLOC, i]))
@@ -199,11 +200,11 @@ def timer(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) 
 
 
 @inner
-def underway(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
+def underway(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) -> None:
     """The start cost of running job i is over: from now on its key drifts. Nothing is decided for that alone."""
-    leave_lane(q, j, i)
+    leave_lane(c, j, q, log, i)
     rerank(c, j, q, i, now, f)
-    enter_lane(q, j, i, now, f.drift(job_row(c, j, q, i, now), now, f.p))
+    enter_lane(c, j, q, log, i, now, f.drift(job_row(c, j, q, i, now), now, f.p))
 
 
 @hot
@@ -220,7 +221,7 @@ def happen(
             fine = holds(j, code)
             pop_event(q)
             if fine:
-                underway(c, j, q, i, now, f)
+                underway(c, j, q, log, i, now, f)
             continue
         fine = q.counter[G_STALE] == 0 or holds(j, code)
         pop_event(q)
@@ -268,7 +269,7 @@ def happen(
 
 
 @inner
-def bring_ranks_up(c: Cluster, j: Jobs, q: Queue, now: float, f: Plug) -> None:
+def bring_ranks_up(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> None:
     """Take those ranks anew that time alone has changed."""
     changes, preempts = q.counter[R_CHANGES], q.counter[R_PREEMPTS] != 0
     quantum = q.limit[Q_QUANTUM]
@@ -281,9 +282,9 @@ def bring_ranks_up(c: Cluster, j: Jobs, q: Queue, now: float, f: Plug) -> None:
             return
         q.limit[Q_RANKS_AT] = tick
         if q.counter[R_DRIFTS] != 0:
-            tick_lanes(c, j, q, tick, f)
+            tick_lanes(c, j, q, log, tick, f)
         else:
-            refresh_running(c, j, q, tick, f)
+            refresh_running(c, j, q, log, tick, f)
         if changes == 2:
             refresh_waiting(c, j, q, tick, f)
         reopen_all(q)
@@ -292,7 +293,7 @@ def bring_ranks_up(c: Cluster, j: Jobs, q: Queue, now: float, f: Plug) -> None:
     if changes == 2:
         refresh_waiting(c, j, q, now, f)
     if changes != 0 and preempts and q.counter[R_DRIFTS] == 0:
-        refresh_running(c, j, q, now, f)
+        refresh_running(c, j, q, log, now, f)
     if changes == 2 or (preempts and (q.counter[R_DRIFTS] == 0 or q.counter[R_RISES] != 0)):
         reopen_all(q)
 
@@ -366,7 +367,7 @@ def run_on(
         if q.counter[R_CHANGES] != 0:
             if q.counter[R_CHANGES] == 2:
                 seat_lone(j, q)
-            bring_ranks_up(c, j, q, now, f)
+            bring_ranks_up(c, j, q, log, now, f)
         if q.counter[R_QUEUES] != 0:
             walk_queues(c, j, q, log, now, p, pp, key, level, drift, wake, resets, group, place)
         elif q.counter[G_READY] != 0 or q.counter[G_LONE] != 0 or q.counter[R_EASY] != 0:

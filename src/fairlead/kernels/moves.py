@@ -86,7 +86,7 @@ from fairlead.kernels.columns import (
 from fairlead.kernels.events import TIMER, UNDERWAY, code_of, outdate, push_event_called
 from fairlead.kernels.guards import touch
 from fairlead.kernels.jit import hot, inner, int64
-from fairlead.kernels.lanes import enter_lane, free_row, leave_lane, take_row
+from fairlead.kernels.lanes import free_row, take_row
 from fairlead.kernels.nodes import change_held, moved
 from fairlead.kernels.ranks import (
     begun,
@@ -114,6 +114,7 @@ from fairlead.kernels.rows import (
     SUSPEND_ROW,
     write_row,
 )
+from fairlead.kernels.running import enter_lane, leave_lane
 from fairlead.kernels.twins import be_itself, is_itself
 
 
@@ -185,8 +186,6 @@ def hold(c: Cluster, q: Queue, log: Log, i: int, k: int, at: int, sign: int) -> 
         if q.counter[R_INDEXED] != 0:
             for g in range(at, at + c.shape[S_GPUS, s]):
                 touch(q, c.gpu[U_NODE, log.gpu_ids[g]])
-                if sign < 0:
-                    q.holder[log.gpu_ids[g]] = 0
     if q.counter[R_RATES] != 0 and c.shape[S_MILLI, s] < WHOLE:
         seat(c, log.gpu_ids[at], i, sign > 0)
 
@@ -243,7 +242,7 @@ def start(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, at: int, 
             if cost > 0.0 and slope != 0.0:
                 slope = 0.0  # and without, until it makes progress
                 push_event_called(q, now + cost, code_of(UNDERWAY, i, int64(j.ints[K_STAMP, i])))
-        enter_lane(q, j, i, now, slope)
+        enter_lane(c, j, q, log, i, now, slope)
     if q.counter[R_TIMERS] != 0:
         set_timer(c, j, q, i, now, f)
 
@@ -326,7 +325,7 @@ def end(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) ->
         j.ints[K_STAMP, i] += 1  # an UNDERWAY of this very instant must not find it
     q.counter[G_RUNNING] -= 1
     if q.counter[R_PREEMPTS] != 0:
-        leave_lane(q, j, i)
+        leave_lane(c, j, q, log, i)
         free_row(j, q, i)
     if q.counter[R_LISTED] != 0:
         unlist_running(j, q, i)
@@ -365,7 +364,7 @@ def kill(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, n: int, now: float, f:
     give_back(c, j, q, log, i, now)
     q.counter[G_RUNNING] -= 1
     if q.counter[R_PREEMPTS] != 0:
-        leave_lane(q, j, i)
+        leave_lane(c, j, q, log, i)
         free_row(j, q, i)
     if q.counter[R_LISTED] != 0:
         unlist_running(j, q, i)

@@ -58,9 +58,10 @@ from fairlead.kernels.columns import (
 from fairlead.kernels.decide import rank_tenants, start_displacing, start_picked
 from fairlead.kernels.displace import could_help, put_back
 from fairlead.kernels.jit import called, hot, inner, int64
-from fairlead.kernels.lanes import leave_lane, next_in_lane, worst_of
+from fairlead.kernels.lanes import next_in_lane, worst_of
 from fairlead.kernels.moves import release
 from fairlead.kernels.ranks import leave_class_called, outranks
+from fairlead.kernels.running import leave_lane
 from fairlead.kernels.slim import by_ref
 
 RECLAIMED = 22  # model.reason.Reason.RECLAIMED
@@ -171,7 +172,7 @@ def reclaim(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, f: Plug) -> int:
         its = int64(j.ints[K_CLASS, v])
         t = q.classes[C_TENANT, its]
         if q.tenants[T_HELD, t] > q.tenants[T_GUARANTEE, t]:
-            leave_lane(q, j, v)
+            leave_lane(c, j, q, log, v)
             release(c, j, q, log, v)
             j.ints[K_SCRATCH, count] = v
             count += 1

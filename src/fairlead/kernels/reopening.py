@@ -102,7 +102,7 @@ def reopen(c: Cluster, j: Jobs, q: Queue, n: int) -> None:
                         if not could_have(c, q, j, c.shape[S_NEED, s], n, q.classes[C_ROOT, k]):
                             continue
                         if q.classes[C_LACKS, k] > 0:
-                            if not could_have(c, q, j, q.guard.shape[0] - 1, n, q.classes[C_ROOT, k]):
+                            if not could_have(c, q, j, q.guard.shape[1] - 1, n, q.classes[C_ROOT, k]):
                                 continue
                             q.classes[C_LACKS, k] -= 1
                             if q.classes[C_LACKS, k] > 0:

@@ -20,9 +20,7 @@ from fairlead.kernels.columns import (
     K_LEVEL,
     K_ROW,
     K_SCRATCH,
-    N_CAP,
     N_FREE,
-    N_GPU0,
     P_CAP,
     P_COUNT,
     S_GPUS,
@@ -40,12 +38,28 @@ from fairlead.kernels.columns import (
     Log,
     Queue,
 )
-from fairlead.kernels.guards import look_at_touched, need_of, outranks_guard, play, touch_row, worse, worse_guard
-from fairlead.kernels.jit import hot, inner, int64
+from fairlead.kernels.guards import (
+    NOBODY,
+    SEATED,
+    bounds_of,
+    leaf_of,
+    look_at_touched,
+    need_of,
+    next_vertex,
+    number_of_row,
+    outranks_guard,
+    row_at,
+    touch_row,
+    worse,
+    worse_guard,
+    worst_node,
+)
+from fairlead.kernels.jit import inner, int64
 from fairlead.kernels.lanes import key_now
 from fairlead.kernels.moves import release
 from fairlead.kernels.ranks import outranks_row
 from fairlead.kernels.rows import START_ROW
+from fairlead.kernels.running import leave_lane
 
 
 @inner
@@ -66,16 +80,14 @@ def _touch_spared(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> int:
 
 
 @inner
-def _list_victims(c: Cluster, j: Jobs, q: Queue, n: int, last: int, count: int) -> int:
+def _list_victims(j: Jobs, q: Queue, n: int, last: int, count: int) -> int:
     """Put the rows on node n that do not rank above row `last` into the scratch list, worst first, unless they are there: its
     new length."""
-    base, before = c.node[N_GPU0, n], int64(-1)
-    for g in range(base, base + c.node[N_CAP, n]):
-        r = int64(q.holder[g]) - 1
-        if r < 0 or r == before:
-            continue
-        before = r
-        if q.run_ints[r, X_PASS] == q.counter[G_PASSES] or (r != last and not worse(q, r, last)):
+    for y in range(int64(q.seats[n, SEATED])):
+        r = row_at(q, n, y)
+        if r != last and not worse(q, r, last):
+            break
+        if q.run_ints[r, X_PASS] == q.counter[G_PASSES]:
             continue
         at = count
         while at > 0 and worse(q, r, int64(j.ints[K_SCRATCH, at - 1])):
@@ -89,61 +101,49 @@ def _list_victims(c: Cluster, j: Jobs, q: Queue, n: int, last: int, count: int) 
     return count
 
 
-@hot
-def _next_vertex(v: int) -> int:
-    """The vertex of a tournament that comes after v and all below it, 0 if none does."""
-    while v & 1:
-        v >>= 1
-    return v + 1 if v > 0 else 0
-
-
 @inner
 def _worst_guards(c: Cluster, j: Jobs, q: Queue, i: int, d: int, most: int) -> int:
     """The nodes with the worst guards for need d that job i outranks, leaving out those that have the room already: how many,
     at most so many. They are in c.pick, worst first."""
     level, key = int64(j.ints[K_LEVEL, i]), j.floats[J_KEY, i]
-    leaves, need = q.best.shape[1] >> 1, need_of(q, d)
-    play(q, d)
+    leaves, need = q.worst.shape[0] >> 1, need_of(q, d)
+    least = max(bounds_of(q, level, key)[0], NOBODY + 1)
     found, v = 0, 1
     while v > 0:
-        n = int64(q.best[d, v]) - 1
-        likely = n >= 0
-        if likely:
-            if found == most:
-                likely = worse_guard(q, d, n, c.pick[most - 1, 0])
-            else:
-                likely = outranks_guard(q, level, key, i, d, n)
-        if likely and v < leaves:
-            v *= 2
-            continue
-        if likely and c.node[N_FREE, n] < need:
-            at = found if found < most else most - 1
-            while at > 0 and worse_guard(q, d, n, c.pick[at - 1, 0]):
-                c.pick[at, 0] = c.pick[at - 1, 0]
-                at -= 1
-            c.pick[at, 0] = n
-            found = min(found + 1, most)
-        v = _next_vertex(v)
+        if q.worst[v, d] >= least:
+            if v < leaves:
+                v *= 2
+                continue
+            n = v - leaves
+            if c.node[N_FREE, n] < need and (
+                worse_guard(q, d, n, c.pick[most - 1, 0]) if found == most else outranks_guard(q, level, key, i, d, n)
+            ):
+                at = found if found < most else most - 1
+                while at > 0 and worse_guard(q, d, n, c.pick[at - 1, 0]):
+                    c.pick[at, 0] = c.pick[at - 1, 0]
+                    at -= 1
+                c.pick[at, 0] = n
+                found = min(found + 1, most)
+                if found == most:
+                    least = q.worst[leaf_of(q, c.pick[most - 1, 0]), d]
+        v = next_vertex(v)
     return found
 
 
 @inner
-def _list_all_victims(c: Cluster, j: Jobs, q: Queue, d: int, last: int) -> int:
+def _list_all_victims(j: Jobs, q: Queue, d: int, last: int) -> int:
     """The rows that do not rank above row `last`, on all nodes that have the room of need d when they are gone."""
-    leaves, count, v = q.best.shape[1] >> 1, 0, 1
-    play(q, d)
+    leaves, count, v = q.worst.shape[0] >> 1, 0, 1
+    least = number_of_row(q, last)
     while v > 0:
-        n = int64(q.best[d, v]) - 1
-        likely = False
-        if n >= 0:
-            r = int64(q.guard[d, n]) - 1
-            likely = r == last or worse(q, r, last)
-        if likely and v < leaves:
-            v *= 2
-            continue
-        if likely:
-            count = _list_victims(c, j, q, n, last, count)
-        v = _next_vertex(v)
+        if q.worst[v, d] >= least:
+            if v < leaves:
+                v *= 2
+                continue
+            r = int64(q.guard[v - leaves, d]) - 1
+            if r == last or worse(q, r, last):
+                count = _list_victims(j, q, v - leaves, last, count)
+        v = next_vertex(v)
     return count
 
 
@@ -151,19 +151,21 @@ def _list_all_victims(c: Cluster, j: Jobs, q: Queue, d: int, last: int) -> int:
 def _on_one_node(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> int:
     """Who must go for a job of one node: the length of the list, 0 if it can't be."""
     d = c.shape[S_NEED, q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])]]
-    play(q, d)
-    n = int64(q.best[d, 1]) - 1
-    if n < 0 or not outranks_guard(q, int64(j.ints[K_LEVEL, i]), j.floats[J_KEY, i], i, d, n):
+    level, key = int64(j.ints[K_LEVEL, i]), j.floats[J_KEY, i]
+    if q.worst[1, d] < bounds_of(q, level, key)[0]:
         return 0
-    last = int64(q.guard[d, n]) - 1
+    n = worst_node(q, d)
+    if n < 0 or not outranks_guard(q, level, key, i, d, n):
+        return 0
+    last = int64(q.guard[n, d]) - 1
     if q.run_ints[last, X_NODE] >= 0:
-        return _list_victims(c, j, q, n, last, 0)
+        return _list_victims(j, q, n, last, 0)
     # a job of several nodes: it may be the guard of more than one
     count, at, before = 0, int64(q.run_ints[last, X_ALLOC]), int64(-1)
     for g in range(at, at + int64(q.run_ints[last, X_GPUS])):
         n = c.gpu[U_NODE, log.gpu_ids[g]]
-        if n != before and q.guard[d, n] == last + 1:
-            count = _list_victims(c, j, q, n, last, count)
+        if n != before and q.guard[n, d] == last + 1:
+            count = _list_victims(j, q, n, last, count)
         before = n
     return count
 
@@ -178,12 +180,12 @@ def _on_many_nodes(c: Cluster, j: Jobs, q: Queue, i: int) -> int:
     full, whole = c.shape[S_GPUS, s] // cap, c.cells[counts + cap]
     last, lacking = int64(-1), full - whole
     if lacking > 0:
-        d = q.guard.shape[0] - 1  # the need of a whole node is the last
+        d = q.guard.shape[1] - 1  # the need of a whole node is the last
         found = _worst_guards(c, j, q, i, d, lacking)
         if found < lacking:
             q.classes[C_LACKS, k] = lacking - found
             return 0
-        last = int64(q.guard[d, c.pick[lacking - 1, 0]]) - 1
+        last = int64(q.guard[c.pick[lacking - 1, 0], d]) - 1
     d = c.shape[S_NEED, s]
     if least < cap:
         lacking = full + 1
@@ -193,10 +195,10 @@ def _on_many_nodes(c: Cluster, j: Jobs, q: Queue, i: int) -> int:
             if _worst_guards(c, j, q, i, d, lacking) < lacking:
                 q.classes[C_LACKS, k] = 0
                 return 0
-            r = int64(q.guard[d, c.pick[lacking - 1, 0]]) - 1
+            r = int64(q.guard[c.pick[lacking - 1, 0], d]) - 1
             if last < 0 or worse(q, last, r):
                 last = r
-    return 0 if last < 0 else _list_all_victims(c, j, q, d, last)
+    return 0 if last < 0 else _list_all_victims(j, q, d, last)
 
 
 @inner
@@ -219,6 +221,7 @@ def make_room(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> bool:
     for x in range(count):
         v = int64(q.run_ints[int64(j.ints[K_SCRATCH, x]), X_JOB])
         j.ints[K_SCRATCH, x] = v
+        leave_lane(c, j, q, log, v)
         release(c, j, q, log, v)
     q.counter[G_VICTIMS] = count
     return count > 0

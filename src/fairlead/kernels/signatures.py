@@ -12,6 +12,8 @@ import numpy as np
 
 from fairlead.kernels import plain
 from fairlead.kernels.columns import (
+    FRONT_FLOATS,
+    FRONT_INTS,
     RUN_FLOATS,
     RUN_INTS,
     Cluster,
@@ -33,7 +35,16 @@ def _array(dtype: Any, dims: int) -> Any:
 
 pass_slim(Cluster, {"pick": 3})
 pass_slim(Jobs, {})
-pass_slim(Queue, {"run_ints": RUN_INTS, "run_floats": RUN_FLOATS})
+pass_slim(
+    Queue,
+    {
+        "run_ints": RUN_INTS,
+        "run_floats": RUN_FLOATS,
+        "run_bits": RUN_FLOATS,
+        "front_ints": FRONT_INTS,
+        "front_floats": FRONT_FLOATS,
+    },
+)
 pass_slim(Log, {})
 pass_slim(Desk, {})
 
@@ -53,12 +64,13 @@ QUEUE = type_of(
         limit=_F8,
         run_ints=np.zeros((1, RUN_INTS), np.int32),
         run_floats=np.zeros((1, RUN_FLOATS)),
-        holder=_I4,
+        run_bits=np.zeros((1, RUN_FLOATS), np.int64),
+        front_ints=np.zeros((1, FRONT_INTS), np.int32),
+        front_floats=np.zeros((1, FRONT_FLOATS)),
+        seats=_I4x2,
+        seat_rank=_I8x2,
         guard=_I4x2,
-        guard_rank=_F8x2,
-        guard_tie=_I8x2,
-        pending=_I4x2,
-        best=_I4x2,
+        worst=_I8x2,
         touched=_I4x2,
         rates=_F8x2,
     )

@@ -8,24 +8,24 @@ from __future__ import annotations
 from fairlead.kernels.columns import (
     C_LACKS,
     C_SHAPE,
-    G_FINGER,
-    G_LANES,
+    F_GPUS,
+    F_JOB,
+    F_NODE,
+    F_PASS,
+    F_ROW,
+    G_FRONT,
+    G_FRONT_END,
     G_PASSES,
-    G_RIVAL,
     G_SPARED,
     G_SURVEY,
+    G_SURVEYED,
     G_VICTIMS,
     J_KEY,
     K_CLASS,
     K_LEVEL,
-    K_ROW,
     K_SCRATCH,
-    L_FINGER,
-    N_CAP,
     N_FREE,
-    N_GPU0,
     N_ROOM,
-    N_SURVEY,
     N_TYPE,
     P_CAP,
     P_COUNT,
@@ -33,167 +33,119 @@ from fairlead.kernels.columns import (
     S_GPUS,
     S_MATTERS,
     S_TYPE,
-    U_JOB,
     U_NODE,
     X_ALLOC,
-    X_GPUS,
-    X_JOB,
-    X_KEY,
-    X_LEVEL,
-    X_NODE,
-    X_PASS,
-    X_SURVEY,
     Cluster,
     Jobs,
     Log,
     Queue,
 )
+from fairlead.kernels.front import below_place, keep_front, lengthen
 from fairlead.kernels.jit import hot, inner, int64
-from fairlead.kernels.lanes import key_now, leave_lane, next_in_lane, worst_of
 from fairlead.kernels.moves import release
-from fairlead.kernels.ranks import outranks_row
+from fairlead.kernels.running import leave_lane
+
+#: surveys are counted by this, so that one number tells a survey and less GPUs than a node can have
+SURVEY = 1 << 16
+#: a node's room, once those on it are the ones who must go
+TAKEN = SURVEY - 1
 
 
 @hot
 def begin_survey(q: Queue) -> None:
-    """Put a finger on the worst row of each lane."""
-    q.counter[G_SURVEY] += 1
+    q.counter[G_SURVEY] += SURVEY
     q.counter[G_SPARED] = 0
-    for lane in range(q.counter[G_LANES]):
-        r = worst_of(q, lane)
-        q.classes[L_FINGER, lane] = r
-        if r >= 0:
-            key_now(q, r)
-    _choose_lane(q)
-
-
-@hot
-def _choose_lane(q: Queue) -> None:
-    """Find the finger on the worst row, and the worst that any other is on: until that one's turn comes, the others need not be
-    looked at."""
-    worst, rival, at = int64(-1), int64(-1), int64(-1)
-    for lane in range(q.counter[G_LANES]):
-        r = q.classes[L_FINGER, lane]
-        if r < 0:
-            continue
-        if worst < 0 or row_below(q, worst, r):
-            worst, rival, at = r, worst, lane
-        elif rival < 0 or row_below(q, rival, r):
-            rival = r
-    q.counter[G_FINGER] = at
-    q.counter[G_RIVAL] = rival
+    keep_front(q)
+    q.counter[G_SURVEYED] = q.counter[G_FRONT]
 
 
 @hot
 def next_outranked(q: Queue, level: int, key: float, i: int) -> int:
-    """The row of the next worst running job that job i, of this rank, outranks and may displace, -1 if there is none left."""
+    """The place in the front of the next worst running job that job i, of this rank, outranks and may displace, -1 if there is
+    none left."""
     while True:
-        at = q.counter[G_FINGER]
-        if at < 0:
+        x = q.counter[G_SURVEYED]
+        if x == q.counter[G_FRONT_END] and not lengthen(q):
             return int64(-1)
-        worst = q.classes[L_FINGER, at]
-        if not outranks_row(q, level, key, i, worst):
+        if not below_place(q, level, key, i, x):
             return int64(-1)
-        r = next_in_lane(q, worst)
-        q.classes[L_FINGER, at] = r
-        if r >= 0:
-            key_now(q, r)
-        rival = q.counter[G_RIVAL]
-        if r < 0 or (rival >= 0 and row_below(q, r, rival)):
-            _choose_lane(q)
-        if q.run_ints[worst, X_PASS] != q.counter[G_PASSES]:
-            return worst
+        q.counter[G_SURVEYED] = x + 1
+        if q.front_ints[x, F_PASS] != q.counter[G_PASSES]:
+            return x
         # what this pass has started stays: with a quantum, a job that was just suspended may outrank it
         q.counter[G_SPARED] += 1
 
 
 @hot
-def row_below(q: Queue, a: int, b: int) -> bool:
-    """Whether row b ranks below row a, by the keys when they were last looked at."""
-    return outranks_row(q, int64(q.run_ints[a, X_LEVEL]), q.run_floats[a, X_KEY], int64(q.run_ints[a, X_JOB]), b)
+def _count_room(c: Cluster, survey: int, n: int, gpus: int) -> int:
+    """Count `gpus` more GPUs of node n as room: how many it has now."""
+    room = c.node[N_ROOM, n]
+    if room < survey:
+        room = survey + c.node[N_FREE, n]
+    room += gpus
+    c.node[N_ROOM, n] = room
+    return room - survey
 
 
 @hot
-def count_room(c: Cluster, q: Queue, n: int, gpus: int) -> int:
-    """Count `gpus` more GPUs of node n as room: how many it has now."""
-    survey_no = q.counter[G_SURVEY]
-    if c.node[N_SURVEY, n] != survey_no:
-        c.node[N_SURVEY, n] = survey_no
-        c.node[N_ROOM, n] = c.node[N_FREE, n]
-    c.node[N_ROOM, n] += gpus
-    return c.node[N_ROOM, n]
+def _must_go(c: Cluster, q: Queue, log: Log, x: int) -> bool:
+    """Whether the job at place x of the front, which the survey has seen, is on a node that is taken, and not of this pass."""
+    n, mark = int64(q.front_ints[x, F_NODE]), q.counter[G_SURVEY] + TAKEN
+    if n >= 0:
+        return c.node[N_ROOM, n] == mark and q.front_ints[x, F_PASS] != q.counter[G_PASSES]
+    at = int64(q.run_ints[int64(q.front_ints[x, F_ROW]), X_ALLOC])
+    for g in range(at, at + int64(q.front_ints[x, F_GPUS])):
+        if c.node[N_ROOM, c.gpu[U_NODE, log.gpu_ids[g]]] == mark:
+            return q.front_ints[x, F_PASS] != q.counter[G_PASSES]
+    return False
 
 
 @inner
-def _list_surveyed(c: Cluster, j: Jobs, q: Queue, n: int, count: int) -> int:
-    """Put the surveyed jobs of node n into the scratch list, as rows, worst rank first, unless they are there: its new
-    length."""
-    base, last = c.node[N_GPU0, n], int64(-1)
-    for h in range(base, base + c.node[N_CAP, n]):
-        v = c.gpu[U_JOB, h]
-        if v < 0 or v == last:
-            continue
-        last = v
-        r = int64(j.ints[K_ROW, v])
-        if q.run_ints[r, X_SURVEY] != q.counter[G_SURVEY]:
-            continue
-        at = count
-        while at > 0 and row_below(q, int64(j.ints[K_SCRATCH, at - 1]), r):
-            at -= 1
-        if at > 0 and j.ints[K_SCRATCH, at - 1] == r:
-            continue
-        for x in range(count, at, -1):
-            j.ints[K_SCRATCH, x] = j.ints[K_SCRATCH, x - 1]
-        j.ints[K_SCRATCH, at] = r
-        count += 1
-    return count
-
-
-@inner
-def _release_listed(c: Cluster, j: Jobs, q: Queue, log: Log, count: int) -> None:
-    """Release the jobs whose rows are listed: from now on the list names the jobs."""
+def _release_surveyed(c: Cluster, j: Jobs, q: Queue, log: Log) -> None:
+    """Release who must go: releases elsewhere would be put back, since nobody takes anything there. They are left in K_SCRATCH,
+    worst first, G_VICTIMS of them."""
+    count = 0
+    for x in range(q.counter[G_FRONT], q.counter[G_SURVEYED]):
+        if _must_go(c, q, log, x):
+            j.ints[K_SCRATCH, count] = q.front_ints[x, F_JOB]
+            count += 1
     for x in range(count):
-        v = int64(q.run_ints[int64(j.ints[K_SCRATCH, x]), X_JOB])
-        j.ints[K_SCRATCH, x] = v
-        leave_lane(q, j, v)
+        v = int64(j.ints[K_SCRATCH, x])
+        leave_lane(c, j, q, log, v)
         release(c, j, q, log, v)
     q.counter[G_VICTIMS] = count
 
 
 @inner
 def room_on_one_node(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> bool:
-    """For a job of one node: find, worst first, who must go until a node has room, and release those on that node: releases
-    elsewhere would be put back, since nobody takes anything there. They are left in K_SCRATCH, worst first, G_VICTIMS of
-    them."""
+    """For a job of one node: find, worst first, who must go until a node has room, and release those on that node."""
     s = q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])]
     gpus, wanted = c.shape[S_GPUS, s], c.shape[S_TYPE, s]
     level, key = int64(j.ints[K_LEVEL, i]), j.floats[J_KEY, i]
     begin_survey(q)
-    while True:
-        r = next_outranked(q, level, key, i)
-        if r < 0:
+    survey, found = q.counter[G_SURVEY], False
+    while not found:
+        x = next_outranked(q, level, key, i)
+        if x < 0:
             return False
-        q.run_ints[r, X_SURVEY] = q.counter[G_SURVEY]
-        n = int64(q.run_ints[r, X_NODE])
+        n, held = int64(q.front_ints[x, F_NODE]), int64(q.front_ints[x, F_GPUS])
         if n >= 0:
-            if (wanted < 0 or c.node[N_TYPE, n] == wanted) and count_room(
-                c, q, n, int64(q.run_ints[r, X_GPUS])
-            ) >= gpus:
-                _release_listed(c, j, q, log, _list_surveyed(c, j, q, n, 0))
-                return True
+            if (wanted < 0 or c.node[N_TYPE, n] == wanted) and _count_room(c, survey, n, held) >= gpus:
+                c.node[N_ROOM, n] = survey + TAKEN
+                found = True
             continue
-        count, found, at = 0, False, int64(q.run_ints[r, X_ALLOC])
-        for g in range(at, at + int64(q.run_ints[r, X_GPUS])):
+        at = int64(q.run_ints[int64(q.front_ints[x, F_ROW]), X_ALLOC])
+        for g in range(at, at + held):
             n = c.gpu[U_NODE, log.gpu_ids[g]]
             if wanted < 0 or c.node[N_TYPE, n] == wanted:
-                count_room(c, q, n, 1)
-        for g in range(at, at + int64(q.run_ints[r, X_GPUS])):
+                _count_room(c, survey, n, 1)
+        for g in range(at, at + held):
             n = c.gpu[U_NODE, log.gpu_ids[g]]
-            if c.node[N_SURVEY, n] == q.counter[G_SURVEY] and c.node[N_ROOM, n] >= gpus:
-                count, found = _list_surveyed(c, j, q, n, count), True
-        if found:
-            _release_listed(c, j, q, log, count)
-            return True
+            if c.node[N_ROOM, n] >= survey + gpus:
+                c.node[N_ROOM, n] = survey + TAKEN
+                found = True
+    _release_surveyed(c, j, q, log)
+    return True
 
 
 @inner
@@ -214,24 +166,23 @@ def room_on_many_nodes(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> bool:
     nodes = full + (1 if gpus % cap > 0 else 0)
     level, key = int64(j.ints[K_LEVEL, i]), j.floats[J_KEY, i]
     begin_survey(q)
+    survey = q.counter[G_SURVEY]
     while True:
-        r = next_outranked(q, level, key, i)
-        if r < 0:
+        x = next_outranked(q, level, key, i)
+        if x < 0:
             q.classes[C_LACKS, k] = max(full - whole, 0)
             return False
-        q.run_ints[r, X_SURVEY] = q.counter[G_SURVEY]
-        at, left = int64(q.run_ints[r, X_ALLOC]), int64(q.run_ints[r, X_GPUS])
-        while left > 0:
+        alone, held, at = int64(q.front_ints[x, F_NODE]), int64(q.front_ints[x, F_GPUS]), 0
+        parts = 1
+        if alone < 0:
+            parts, held, at = held, 1, int64(q.run_ints[int64(q.front_ints[x, F_ROW]), X_ALLOC])
+        for g in range(at, at + parts):
             # what it holds on one node after another; a node counts once, when it crosses a line
-            n, held = int64(q.run_ints[r, X_NODE]), left
-            if n < 0:
-                n, held = c.gpu[U_NODE, log.gpu_ids[at]], 1
-            at += held
-            left -= held
+            n = alone if alone >= 0 else c.gpu[U_NODE, log.gpu_ids[g]]
             if wanted >= 0 and c.node[N_TYPE, n] != wanted:
                 continue
-            known = c.node[N_SURVEY, n] == q.counter[G_SURVEY]
-            room = count_room(c, q, n, held)
+            known = c.node[N_ROOM, n] >= survey
+            room = _count_room(c, survey, n, held)
             if room == cap:
                 whole += 1
             if room >= least:
@@ -241,8 +192,7 @@ def room_on_many_nodes(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> bool:
                     listed += 1
         if whole >= full and fitting >= nodes:
             break
-    count = 0
     for x in range(listed):
-        count = _list_surveyed(c, j, q, c.pick[x, 0], count)
-    _release_listed(c, j, q, log, count)
+        c.node[N_ROOM, c.pick[x, 0]] = survey + TAKEN
+    _release_surveyed(c, j, q, log)
     return True

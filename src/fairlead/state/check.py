@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,9 +14,13 @@ from fairlead.kernels.columns import (
     C_SHAPE,
     C_TENANT,
     DONE,
+    F_ROW,
     G_ACTIVE,
     G_DONE,
     G_EVENTS,
+    G_FRONT,
+    G_FRONT_END,
+    G_FRONTS,
     G_LANES,
     G_LISTED,
     G_LIVE,
@@ -36,6 +40,8 @@ from fairlead.kernels.columns import (
     K_RUNPOS,
     K_STAMP,
     K_STATE,
+    L_FINGER,
+    LIMITS,
     N_CAP,
     N_CPU,
     N_FREE,
@@ -52,6 +58,8 @@ from fairlead.kernels.columns import (
     P_NODES,
     P_STRIDE,
     PENDING,
+    Q_FRONT_AT,
+    Q_RANKS_AT,
     R_DEMANDS,
     R_GROUPED,
     R_INDEXED,
@@ -81,12 +89,14 @@ from fairlead.kernels.columns import (
     WAITING,
     WHOLE,
     WITHDRAWN,
+    X_FRONT,
     X_JOB,
+    X_LANE,
     X_LEVEL,
     X_ORDER,
 )
 from fairlead.kernels.events import END
-from fairlead.kernels.guards import NOTED, STALE
+from fairlead.kernels.guards import FIRST, KNOWN, NOTED, SEATED, SIZES, STALE
 from fairlead.kernels.lanes import next_in_lane, worst_of
 from fairlead.state.state import State
 
@@ -305,34 +315,67 @@ def _running(state: State) -> Iterator[str]:
             before, row = row, next_in_lane(state.queue, row)
     if sorted(in_lanes) != running:
         yield f"jobs {running} run, the lanes have {sorted(in_lanes)}"
+    yield from _front(state)
+
+
+def _front(state: State) -> Iterator[str]:
+    """Where it is of the ranks that count: it has the worst of the running jobs in order, and the lanes go on behind it."""
+    q = state.queue
+    if state.counter[G_FRONTS] == 0 or q.limit[Q_FRONT_AT] != q.limit[Q_RANKS_AT]:
+        return
+    rows = []
+    for lane in range(int(state.counter[G_LANES])):
+        row = worst_of(q, lane)
+        while row >= 0:
+            key = float(q.run_floats[row, X_ORDER] + q.limit[LIMITS + lane] * q.limit[Q_RANKS_AT])
+            rows.append((int(q.run_ints[row, X_LEVEL]), key, int(q.run_ints[row, X_JOB]), row))
+            row = next_in_lane(q, row)
+    listed = q.front_ints[state.counter[G_FRONT] : state.counter[G_FRONT_END], F_ROW].tolist()
+    worst = [row for *_, row in sorted(rows, reverse=True)]
+    if worst[: len(listed)] != listed:
+        yield f"the rows with the worst ranks are {worst[: len(listed)]}, the front has {listed}"
+    if any(int(q.run_ints[row, X_FRONT]) == state.counter[G_FRONTS] for row in worst[len(listed) :]):
+        yield "a row that is not in the front says that it is"
+    for lane in range(int(state.counter[G_LANES])):
+        behind = [row for row in worst[len(listed) :] if int(q.run_ints[row, X_LANE]) == lane]
+        if int(q.classes[L_FINGER, lane]) != (behind[0] if behind else -1):
+            yield f"behind the front lane {lane} goes on with row {behind[:1]}, and its finger is on {int(q.classes[L_FINGER, lane])}"
 
 
 def _index(state: State, running: list[int]) -> Iterator[str]:
-    """A GPU names the row of who holds it; a node that nothing has changed on since it was looked at has the guards that its
-    jobs give it, and no guard is worse than the one that its tournament says is worst."""
+    """A node has the rows of its running jobs, worst rank first; one that nothing has changed on since it was looked at has the
+    guards that these give it, and no guard is worse than the one that its tournament says is worst."""
     c, q = state.cluster, state.queue
-    holder: dict[int, int] = {gpu: int(state.jobs.ints[K_ROW, job]) for job in running for gpu in state.gpus_of(job)}
-    for gpu in range(c.gpu.shape[1]):
-        if int(q.holder[gpu]) - 1 != holder.get(gpu, -1):
-            yield f"GPU {gpu} is held by row {holder.get(gpu, -1)}, and names {int(q.holder[gpu]) - 1}"
-    nodes, fresh = c.node.shape[1], q.touched[NOTED, : c.node.shape[1]] != STALE
-    for n in np.flatnonzero(fresh).tolist():
-        gpus = range(int(c.node[N_GPU0, n]), int(c.node[N_GPU0, n] + c.node[N_CAP, n]))
-        held = Counter(holder[gpu] for gpu in gpus if gpu in holder)
-        room, guards = int(c.node[N_FREE, n]), [0] * len(q.guard)
-        for row in sorted(held, key=lambda row: _order(state, row), reverse=True):
-            room += held[row]
-            guards = [g or (row + 1 if need <= room else 0) for g, need in zip(guards, q.guard[:, nodes].tolist())]
-        if guards != q.guard[:, n].tolist():
-            yield f"node {n} has the guards {q.guard[:, n].tolist()}, and should have {guards}"
-    if not fresh.all():
+    nodes, needs = c.node.shape[1], q.guard.shape[1]
+    held: dict[int, Counter[int]] = defaultdict(Counter)
+    for job in running:
+        for gpu in state.gpus_of(job):
+            held[int(c.gpu[U_NODE, gpu])][int(state.jobs.ints[K_ROW, job])] += 1
+    sizes = q.guard[nodes + SIZES].tolist()
+    for n in range(nodes):
+        rows = sorted(held[n].items(), key=lambda item: _order(state, item[0]), reverse=True)
+        seated = q.seats[n, FIRST : FIRST + 2 * int(q.seats[n, SEATED])].reshape(-1, 2)
+        if [tuple(pair) for pair in seated.tolist()] != rows:
+            yield f"on node {n} are the rows {rows}, and it has {seated.tolist()}"
+        if q.touched[NOTED, n] == STALE:
+            continue
+        room, guards = int(c.node[N_FREE, n]), [0] * needs
+        for row, gpus in rows:
+            room += gpus
+            guards = [g or (row + 1 if need <= room else 0) for g, need in zip(guards, sizes)]
+        if guards != q.guard[n].tolist():
+            yield f"node {n} has the guards {q.guard[n].tolist()}, and should have {guards}"
+    if (q.touched[NOTED, :nodes] == STALE).any():
         return
-    for d in np.flatnonzero(q.pending[::2, nodes] == 0).tolist():
-        rows = [int(g) - 1 for g in q.guard[d, :nodes] if g]
-        worst = max(rows, key=lambda row: _order(state, row), default=-1)
-        said = int(q.best[d, 1]) - 1
-        if (int(q.guard[d, said]) - 1 if said >= 0 else -1) != worst:
+    for d in range(needs):
+        rows_of = [int(g) - 1 for g in q.guard[:nodes, d] if g]
+        worst = max(rows_of, key=lambda row: _order(state, row), default=-1)
+        said = int(q.guard[nodes + KNOWN, d]) - 1
+        if said >= 0 and int(q.guard[said, d]) - 1 != worst:
             yield f"row {worst} is the worst guard of need {d}, and node {said} is said to have it"
+    below = q.worst[2:].reshape(-1, 2, needs).max(1)
+    if (q.worst[1 : len(q.worst) // 2] != below).any():
+        yield "in the tournament of guards a vertex is not the worse of the two below it"
 
 
 def _order(state: State, row: int) -> tuple[int, float, int]:

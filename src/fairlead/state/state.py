@@ -21,6 +21,7 @@ from fairlead.kernels.columns import (
     C_TENANT,
     CLASS_COLUMNS,
     F8,
+    FRONT_INTS,
     G_IDS,
     G_LIVE,
     G_ROWS,
@@ -110,6 +111,7 @@ from fairlead.kernels.columns import (
 )
 from fairlead.kernels.events import NODE_DOWN, NODE_UP, code_of, push_event
 from fairlead.kernels.failures import draw_turn
+from fairlead.kernels.guards import NOBODY, SIZES
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
 from fairlead.state.cluster import copy_of, lay_out, totals
@@ -288,7 +290,10 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
             counter=rule,
             limit=limit,
             run_ints=np.zeros((n + 1, RUN_INTS) if traits.preempts else (1, RUN_INTS), np.int32),
-            run_floats=np.zeros((n + 1, RUN_FLOATS) if traits.preempts else (1, RUN_FLOATS)),
+            run_floats=(floats := np.zeros((n + 1, RUN_FLOATS) if traits.preempts else (1, RUN_FLOATS))),
+            run_bits=floats.view(np.int64),
+            front_ints=(front := np.zeros((4 * (n + 1) if traits.preempts else 1, FRONT_INTS), np.int32)),
+            front_floats=front.view(np.float64),
             **index,
             rates=np.hstack([rates.speed, rates.locality, rates.sharing, rates.packed, rates.scale, rates.use]),
         ),
@@ -313,20 +318,18 @@ def _needs(cluster: Cluster) -> tuple[int, ...]:
 
 def _index(cluster: Cluster, needs: tuple[int, ...]) -> dict[str, Any]:
     """The index of guards, empty as the cluster is. Where a run does not use it, it takes no room."""
-    nodes, gpus = (cluster.node.shape[1], cluster.gpu.shape[1]) if needs else (0, 0)
-    guard = np.zeros((max(len(needs), 1), nodes + 1), np.int32)
+    nodes, cap = (cluster.node.shape[1], int(cluster.pool[P_CAP, 0])) if needs else (0, 0)
+    guard = np.zeros((nodes + 2, max(len(needs), 1)), np.int32)
     for d, need in enumerate(needs):
-        guard[d, nodes] = need
+        guard[nodes + SIZES, d] = need
         cluster.shape[S_NEED, cluster.shape[S_MATTERS] == need] = d
     leaves = 1 << max(nodes - 1, 0).bit_length()
     return {
-        "holder": np.zeros(gpus + 1, np.int32),
+        "seats": np.zeros((nodes + 1, 1 + 2 * cap), np.int32),
+        "seat_rank": np.zeros((nodes + 1, max(cap, 1)), np.int64),
         "guard": guard,
-        "guard_rank": np.zeros(guard.shape),
-        "guard_tie": np.full(guard.shape, -1, np.int64),
-        "pending": np.zeros((2 * len(guard), nodes + 1), np.int32),
-        "best": np.zeros((len(guard), 2 * leaves), np.int32),
-        "touched": np.zeros((4, max(nodes, int(cluster.pool[P_CAP].max(initial=0))) + 1), np.int32),
+        "worst": np.full((2 * leaves, guard.shape[1]), NOBODY, np.int64),
+        "touched": np.zeros((2, nodes + 1), np.int32),
     }
 
 
