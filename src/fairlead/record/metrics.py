@@ -14,7 +14,7 @@ from fairlead.model.reason import Reason
 from fairlead.record.breakdown import GroupRow, by_size, by_tenant
 from fairlead.record.fairness import finish_time_fairness, jain_index
 from fairlead.record.journal import JobTable, Journal, Outcome
-from fairlead.record.outcome import fold_outcome, held_gpu_s, wait_s
+from fairlead.record.outcome import fold_outcome, held_gpu_s, total_held_gpu_s, wait_s
 from fairlead.record.places import count_moves, down_spans, held_nodes, node_gpus
 from fairlead.record.runs import Floats, Runs, fold_runs, gpu_weight, order_by, window_s
 from fairlead.record.spread import Spread, number, spread
@@ -116,8 +116,7 @@ def _core_metrics(
     if end_s is None and finished:
         end_s = float(np.nanmax(outcome.finish_s))
     makespan_s = math.nan if end_s is None else end_s - float(jobs.submit_s.min())
-    # not np.dot: its threads wait for each other on a busy machine, and its digits depend on how many there are
-    held = float(np.nansum(held_gpu_s(jobs, outcome)))
+    held = total_held_gpu_s(jobs, outcome)
     return CoreMetrics(
         jobs=len(jct_s),
         finished=finished,

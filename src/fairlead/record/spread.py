@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from fairlead.record.runs import Floats, Ints, Longs
 _LEVELS = (0.50, 0.90, 0.95, 0.99)
 #: from here on a sample pays off, and its size
 _MANY = 50_000
-_SAMPLE = 4_000
+_SAMPLE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,29 +57,33 @@ def spread(values: Floats, *, overwrite: bool = False) -> Spread:
         column = column[:count]
     mean = float(column.mean())
     if count >= _MANY:
-        return Spread(mean, *(_select(column, q) for q in _LEVELS))
+        return Spread(mean, *_select(column))
     column.sort()
     return Spread(mean, *(interpolate(column, q) for q in _LEVELS))
 
 
-def _select(column: Floats, q: float) -> float:
-    """The q-quantile without ordering the column: a sample says between which two values the ranks around q must lie,
-    and only what lies there is sorted. Exact: where the sample misleads, the ranks are counted out of bounds and the
-    whole column is partitioned instead."""
+def _select(column: Floats) -> Iterator[float]:
+    """The quantiles without ordering the column: a sample says between which two values the ranks around each must lie, and only
+    what lies there is sorted. Exact: where the sample misleads, the ranks are counted out of bounds and the whole column is
+    partitioned instead."""
     count = len(column)
     sample = np.sort(column[:: count // _SAMPLE])
-    slack = 4.0 * math.sqrt(len(sample) * q * (1.0 - q)) + 2.0
-    low = float(sample[max(int(q * len(sample) - slack), 0)])
-    high = float(sample[min(int(q * len(sample) + slack), len(sample) - 1)])
-    rank = int(q * (count - 1))
-    up_to_low = int(np.count_nonzero(column <= low))
-    if np.count_nonzero(column < low) <= rank and rank + 1 < up_to_low:
-        return low  # many are equal, as waits of 0 are
-    near = column[(column > low) & (column <= high)]
-    if rank < up_to_low or rank + 1 >= up_to_low + len(near):
-        return interpolate(np.partition(column, [rank, min(rank + 1, count - 1)]), q)
-    near.partition([rank - up_to_low, rank + 1 - up_to_low])
-    return interpolate(near, q, up_to_low, count)
+    for q in _LEVELS:
+        slack = 4.0 * math.sqrt(len(sample) * q * (1.0 - q)) + 2.0
+        low = float(sample[max(int(q * len(sample) - slack), 0)])
+        high = float(sample[min(int(q * len(sample) + slack), len(sample) - 1)])
+        rank = int(q * (count - 1))
+        is_above = column > low
+        up_to_low = count - int(np.count_nonzero(is_above))
+        if rank + 1 < up_to_low and np.count_nonzero(column < low) <= rank:
+            yield low  # many are equal, as waits of 0 are
+            continue
+        near = column[is_above & (column <= high)]
+        if rank < up_to_low or rank + 1 >= up_to_low + len(near):
+            yield interpolate(np.partition(column, [rank, min(rank + 1, count - 1)]), q)
+            continue
+        near.partition([rank - up_to_low, rank + 1 - up_to_low])
+        yield interpolate(near, q, up_to_low, count)
 
 
 def interpolate(ordered: Floats, q: float, below: int = 0, count: int | None = None) -> float:

@@ -61,29 +61,41 @@ class JobInput:
         return len(self.submit_s)
 
 
-def dense(columns: Sequence[npt.NDArray[np.integer]]) -> tuple[I4, I8]:
-    """Number the distinct rows of integer columns: the number of each row, and the distinct rows [column, number]."""
-    code, values = _dense_one(columns[0])
+#: a column is gone through in parts of so many: numpy's temporaries then stay in the cache, and need no memory of their own
+_PART = 1 << 15
+
+
+def dense(columns: Sequence[npt.NDArray[np.integer]]) -> tuple[I4, I8, I8]:
+    """Number the distinct rows of integer columns: the number of each row, the distinct rows [column, number], and how often
+    there is each."""
+    code, values, counts = _dense_one(columns[0])
     table = values[np.newaxis, :]
     for column in columns[1:]:
-        other, other_values = _dense_one(column)
-        code, pairs = _dense_one(code.astype(np.int64) * len(other_values) + other)
+        other, other_values, _ = _dense_one(column)
+        code, pairs, counts = _dense_one(code.astype(np.int64) * len(other_values) + other)
         table = np.vstack([table[:, pairs // len(other_values)], other_values[pairs % len(other_values)]])
-    return code, table
+    return code, table, counts
 
 
-def _dense_one(column: npt.NDArray[np.integer]) -> tuple[I4, I8]:
+def _dense_one(column: npt.NDArray[np.integer]) -> tuple[I4, I8, I8]:
     if len(column) == 0:
-        return np.zeros(0, np.int32), np.zeros(0, np.int64)
+        return np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64)
     low, high = int(column.min()), int(column.max())
     if high - low < 1 << 16:
         # a table of the range is much faster than sorting a million rows
-        shifted = column if low == 0 else column - low
-        present = np.bincount(shifted, minlength=high - low + 1) > 0
-        number = (np.cumsum(present) - 1).astype(np.int32)
-        return number[shifted], np.flatnonzero(present).astype(np.int64) + low
-    values, inverse = np.unique(column, return_inverse=True)
-    return inverse.astype(np.int32), values.astype(np.int64)
+        parts = [slice(x, x + _PART) for x in range(0, len(column), _PART)]
+        counts = np.zeros(high - low + 1, np.int64)
+        for part in parts:
+            counts += np.bincount(column[part] - low, minlength=high - low + 1)
+        present = np.flatnonzero(counts)
+        number = np.zeros(high - low + 1, np.int32)
+        number[present] = np.arange(len(present))
+        code = np.empty(len(column), np.int32)
+        for part in parts:
+            np.take(number, column[part] - low, out=code[part], mode="clip")
+        return code, present.astype(np.int64) + low, counts[present]
+    values, inverse, counts = np.unique(column, return_inverse=True, return_counts=True)
+    return inverse.astype(np.int32), values.astype(np.int64), counts.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -109,13 +121,13 @@ def sort_into_classes(jobs: JobInput, by_tenant: bool, by_priority: bool = False
         (S_WITHIN, jobs.topology, -1),
     ]
     present = [(row, column) for row, column, _ in rows if column is not None]
-    shape_of, values = dense([column for _, column in present])
+    shape_of, values, counts = dense([column for _, column in present])
     shape = np.zeros((SHAPE_COLUMNS, values.shape[1]), np.int64)
     for row, _, default in rows:
         shape[row] = default
     for (row, _), value in zip(present, values):
         shape[row] = value
-    shape[S_COUNT] = np.bincount(shape_of, minlength=shape.shape[1])
+    shape[S_COUNT] = counts
     tenant = jobs.tenant if by_tenant else None
     priority = jobs.priority if by_priority else None
     if tenant is None and priority is None and jobs.preemptible is None:
@@ -126,6 +138,6 @@ def sort_into_classes(jobs: JobInput, by_tenant: bool, by_priority: bool = False
         columns.append(1 - jobs.preemptible)
     if priority is not None:
         columns.append(priority)
-    class_of, kinds = dense(columns)
+    class_of, kinds, _ = dense(columns)
     fixed = kinds[2] if jobs.preemptible is not None else np.zeros(kinds.shape[1], np.int64)
     return Layout(shape, class_of, kinds[0], kinds[1], fixed)
