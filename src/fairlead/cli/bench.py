@@ -40,9 +40,9 @@ GANDIVA, GANDIVA_JOBS, GANDIVA_BAR, OVERLOAD = "gandiva", 100_000, 0.002, 1.1
 #: at most so many times the time for ten times the jobs, ten times the nodes, and per event for ten times the queue
 TENFOLD_JOBS, TENFOLD_NODES, TENFOLD_QUEUE = 13.0, 2.0, 1.5
 MEMORY_GIB, SMALL_RUN_S, COMPILE_S = 1.5, 2.0, 30.0
-#: a run is repeated at least so often, and short ones more often, but not for longer than this
-_REPEATS, _REPEATS_IF_SHORT = 3, 9
-_SHORT_S, _LONG_S = 3.0, 15.0
+#: a run is repeated at least so often, unless that takes longer than this; and more often as long as all take less than this
+_LEAST_REPEATS, _LONG_S = 3, 15.0
+_REPEATS, _ENOUGH_S = 40, 8.0
 _SMALL = "job_id,submit_s,gpus,duration_s\na,0,2,2\nb,0,1,8\nc,0,2,6\n"
 
 
@@ -149,10 +149,17 @@ class Bench:
         return self.time(self._trace(jobs, nodes * GPUS_PER_NODE), nodes, policy)
 
     def time(self, trace: Trace, nodes: int, policy: str) -> Timed:
-        """The best of a few runs, between two looks at the yardstick."""
-        before = self.yardstick.measure()
-        wall_s, steps = best_wall_s(trace, nodes, policy)
-        return Timed(wall_s, steps, statistics.median(before + self.yardstick.measure()))
+        """The best wall_s of a few runs of the whole path that `sim run` takes, with a look at the yardstick before, between and
+        after them: the machine is not the same for seconds on end."""
+        walls: list[float] = []
+        samples = self.yardstick.measure()
+        while len(walls) < _REPEATS and sum(walls) < (_LONG_S if len(walls) < _LEAST_REPEATS else _ENOUGH_S):
+            done = _run(trace, nodes, policy)
+            walls.append(done.wall_s)
+            steps = done.run.events + len(done.run.journal)
+            del done  # or the next run would find its memory taken
+            samples += self.yardstick.measure()
+        return Timed(min(walls), steps, statistics.median(samples))
 
 
 def _philly(jobs: int, gpus: int, load: float = LOAD, steady: bool = True) -> Trace:
@@ -160,20 +167,6 @@ def _philly(jobs: int, gpus: int, load: float = LOAD, steady: bool = True) -> Tr
 
     # steady: the shorter trace would be over before the cluster had filled up, and the load not the same at all
     return generate("philly-like", seed=1, jobs=jobs, gpus=gpus, load=load, steady=steady)
-
-
-def best_wall_s(trace: Trace, nodes: int, policy: str) -> tuple[float, int]:
-    """The best wall_s of the whole path that `sim run` takes, and its events and recorded decisions."""
-    walls: list[float] = []
-    steps = 0
-    while len(walls) < _REPEATS_IF_SHORT:
-        done = _run(trace, nodes, policy)
-        walls.append(done.wall_s)
-        steps = done.run.events + len(done.run.journal)
-        del done  # or the next run would find its memory taken
-        if sum(walls) > (_SHORT_S if len(walls) >= _REPEATS else _LONG_S):
-            break
-    return min(walls), steps
 
 
 def _run(trace: Trace, nodes: int, policy: str) -> Done:
@@ -314,7 +307,7 @@ def peak_gib(command: list[str]) -> float:
 def start(run: Bench) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         _timed_small_run(folder, {})  # whatever is still to compile
-        best = min(_timed_small_run(folder, {}) for _ in range(_REPEATS))
+        best = min(_timed_small_run(folder, {}) for _ in range(_LEAST_REPEATS))
     yield Row("a small run from a warm cache", best, "s", SMALL_RUN_S, detail="the whole process")
 
 
