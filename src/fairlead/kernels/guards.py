@@ -2,8 +2,8 @@
 
 Of a node's jobs, worst rank first, the one with which it has room for so many GPUs is its *guard* for that need: a job that
 outranks the guard can have the room, one that does not can't. For each need that some shape has, a tournament over the nodes
-tells the worst guard of all. A change on a node is noted, and its guards are looked at again when somebody asks; the matches of a
-need are played again when somebody asks for that need.
+tells the worst guard of all. A node keeps its jobs in the order of their ranks. A change on it is noted, and its guards are looked
+at and its matches played again when somebody asks.
 
 Kept where free counts decide for every shape, every GPU's owner is known, and running jobs keep their order among each other
 because all their keys change at one speed (R_INDEXED). The lanes of running jobs are not kept then. As soon as one lane is not
@@ -52,6 +52,7 @@ _FAR = 126
 _LEVEL = 56
 #: how far off a sum of two numbers may be for rounding, four times over, for each of them
 _ROUNDING = 2.0**-50
+_MUCH = 1e300
 
 
 @hot
@@ -115,7 +116,7 @@ def bounds_of(q: Queue, level: int, key: float) -> tuple[int, int]:
     shift = q.limit[LIMITS] * q.limit[Q_RANKS_AT]
     order, off = key - shift + 0.0, 0.0
     if shift != 0.0:
-        off = (abs(key) + abs(shift)) * _ROUNDING
+        off = min((abs(key) + abs(shift)) * _ROUNDING, _MUCH)  # an infinite key stays what it is
     return _number_of(q, level, order - off), _number_of(q, level, order + off)
 
 
