@@ -219,12 +219,14 @@ def leaf_of(q: Queue, n: int) -> int:
 def _set_guard(q: Queue, d: int, n: int, r: int, rank: int) -> bool:
     """Row r of this rank, or none (-1), is the guard of node n for need d: whether it was not before."""
     leaf, known = leaf_of(q, n), q.guard.shape[0] - 2 + KNOWN
+    if q.guard[known, d] == n + 1 or rank >= q.worst[1, d]:
+        q.guard[known, d] = (
+            0  # even where nothing seems to have changed: the row may be another job's by now, of the same number
+        )
     if q.guard[n, d] == r + 1 and q.worst[leaf, d] == rank:
         return False
     q.guard[n, d] = r + 1
     q.worst[leaf, d] = rank
-    if q.guard[known, d] == n + 1 or rank >= q.worst[1, d]:
-        q.guard[known, d] = 0
     return True
 
 
