@@ -47,9 +47,8 @@ class PaperSlurm:
 
     def __init__(self) -> None:
         self.jobs: dict[str, dict[str, str]] = {}
-        self.down: dict[
-            str, str
-        ] = {}  #: nodes that take no jobs, and why; they are "down" if `states` does not say otherwise
+        #: nodes that take no jobs, and why; they are "down" if `states` does not say otherwise
+        self.down: dict[str, str] = {}
         self.states: dict[str, str] = {}
         self.excluded: dict[str, str] = {}
         self.said: list[str] = []

@@ -23,7 +23,6 @@ from fairlead.kernels.columns import (
     U_NODE,
     X_ALLOC,
     X_GPUS,
-    X_JOB,
     X_KEY,
     X_LEVEL,
     X_NODE,
@@ -34,7 +33,7 @@ from fairlead.kernels.columns import (
     Queue,
 )
 from fairlead.kernels.jit import hot, inner, int64
-from fairlead.kernels.lanes import key_now
+from fairlead.kernels.lanes import key_now, worse
 from fairlead.kernels.ranks import outranks_row
 
 # rows of Queue.touched: the nodes that were noted, and what is noted of each node
@@ -74,16 +73,6 @@ def touch_row(c: Cluster, q: Queue, log: Log, r: int) -> None:
     at = int64(q.run_ints[r, X_ALLOC])
     for g in range(at, at + int64(q.run_ints[r, X_GPUS])):
         touch(q, c.gpu[U_NODE, log.gpu_ids[g]])
-
-
-@hot
-def worse(q: Queue, a: int, b: int) -> bool:
-    """Whether row a has the worse rank of two."""
-    la, lb = int64(q.run_ints[a, X_LEVEL]), int64(q.run_ints[b, X_LEVEL])
-    if la != lb:
-        return la > lb
-    x, y = q.run_floats[a, X_ORDER], q.run_floats[b, X_ORDER]
-    return x > y or (x == y and q.run_ints[a, X_JOB] > q.run_ints[b, X_JOB])
 
 
 @hot
@@ -219,10 +208,9 @@ def leaf_of(q: Queue, n: int) -> int:
 def _set_guard(q: Queue, d: int, n: int, r: int, rank: int) -> bool:
     """Row r of this rank, or none (-1), is the guard of node n for need d: whether it was not before."""
     leaf, known = leaf_of(q, n), q.guard.shape[0] - 2 + KNOWN
+    # even where nothing seems to have changed: the row may be another job's by now, of the same number
     if q.guard[known, d] == n + 1 or rank >= q.worst[1, d]:
-        q.guard[known, d] = (
-            0  # even where nothing seems to have changed: the row may be another job's by now, of the same number
-        )
+        q.guard[known, d] = 0
     if q.guard[n, d] == r + 1 and q.worst[leaf, d] == rank:
         return False
     q.guard[n, d] = r + 1

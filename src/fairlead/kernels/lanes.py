@@ -98,7 +98,7 @@ def _link(q: Queue, lane: int, r: int, height: int, to: int) -> None:
 
 
 @hot
-def _before(q: Queue, a: int, b: int) -> bool:
+def worse(q: Queue, a: int, b: int) -> bool:
     """Whether row a has the worse rank of two in one lane."""
     la, lb = int64(q.run_ints[a, X_LEVEL]), int64(q.run_ints[b, X_LEVEL])
     if la != lb:
@@ -124,7 +124,7 @@ def link(q: Queue, r: int, lane: int) -> None:
     tower, at = _tower(int64(q.run_ints[r, X_JOB])), int64(-1)
     for height in range(SKIP_HEIGHTS - 1, -1, -1):
         behind = _after(q, lane, at, height)
-        while behind >= 0 and _before(q, behind, r):
+        while behind >= 0 and worse(q, behind, r):
             at = behind
             behind = _after(q, lane, at, height)
         if height < tower:
@@ -150,7 +150,7 @@ def unlink(q: Queue, r: int, lane: int) -> None:
     at = int64(-1)
     for height in range(SKIP_HEIGHTS - 1, -1, -1):
         behind = _after(q, lane, at, height)
-        while behind >= 0 and _before(q, behind, r):
+        while behind >= 0 and worse(q, behind, r):
             at = behind
             behind = _after(q, lane, at, height)
         if behind == r:

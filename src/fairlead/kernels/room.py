@@ -50,12 +50,11 @@ from fairlead.kernels.guards import (
     outranks_guard,
     row_at,
     touch_row,
-    worse,
     worse_guard,
     worst_node,
 )
 from fairlead.kernels.jit import inner, int64
-from fairlead.kernels.lanes import key_now
+from fairlead.kernels.lanes import key_now, worse
 from fairlead.kernels.moves import release
 from fairlead.kernels.ranks import outranks_row
 from fairlead.kernels.rows import START_ROW

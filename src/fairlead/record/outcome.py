@@ -10,6 +10,7 @@ from fairlead.model.event import EventKind
 from fairlead.record.journal import JobTable, Journal, Outcome
 from fairlead.record.runs import Floats, Runs, fold_runs, gpu_weight, sum_by
 
+#: jobs that are summed up at a time, so that what is computed of them stays in the cache
 _PART = 1 << 15
 
 

@@ -48,7 +48,7 @@ _PREEMPTED_INTS = (K_ROW, K_STAMP, K_CHILD, K_NEXT, K_PREV, K_PREEMPTS, K_RESUME
 
 
 def ask_for_pages(state: State) -> None:
-    """Have the pages made that every run writes to, from the first row on. What is in them does not change."""
+    """Have the pages made that such a run writes to, from the first row on. What is in them does not change."""
     if len(state.input) < MANY or sys.platform != "linux":
         return
     jobs, log, counter = state.jobs, state.log, state.counter
