@@ -261,3 +261,37 @@ def test_gpus_that_a_running_job_holds_are_taken_in_a_core_that_is_built_on_them
     assert kinds(core, 50.0) == []
     core.end("a", 60.0)
     assert [(one.job, one.gpu_ids) for one in core.step(60.0)] == [("b", (0, 1, 2, 3))]
+
+
+def with_closed_nodes(policy: str, seed: int, quota: int | None) -> list[tuple[float, int, str, tuple[int, ...]]]:
+    """What happens on four nodes of which two at most are closed at any time."""
+    tenants = {name: TenantSpec(name, quota_gpus=quota) for name in "ab"}
+    core = LiveCore(ClusterSpec(parse_cluster_shape("4x8").nodes, tenants=tenants), policy)
+    _, jobs = workload(seed, 200, (1, 2, 4, 8, 8, 16))
+    machine, rng = Machine(core, {job.id: job.duration_s or 0.0 for job in jobs}), random.Random(seed)
+    closed: list[int] = []
+
+    def disturb(now: float) -> None:
+        check(core.core.state)
+        if closed and rng.random() < 0.1:
+            core.open_node(closed.pop(), now)
+        elif len(closed) < 2 and rng.random() < 0.1:
+            closed.append(rng.choice([node for node in range(4) if node not in closed]))
+            core.close_node(closed[-1], now)
+        before = len(machine.rows)
+        machine.step(now)
+        for _, kind, _, gpu_ids in machine.rows[before:]:
+            assert kind != K.START or not {gpu // 8 for gpu in gpu_ids} & set(closed)
+
+    machine.run(jobs, disturb)
+    assert sum(row[1] == K.FINISH for row in machine.rows) == len(jobs)
+    return machine.rows
+
+
+@pytest.mark.parametrize("policy", ["srtf", "las:quantum=60", "tiresias:thresholds=200"])
+@pytest.mark.parametrize("seed", range(6))
+def test_who_runs_on_a_closed_node_is_not_displaced_in_vain(policy: str, seed: int) -> None:
+    """With quotas, though nobody reaches them, room is made by releasing one job after another: it must come out the same."""
+    rows = with_closed_nodes(policy, seed, None)
+    assert sum(row[1] == K.SUSPEND for row in rows) > 10
+    assert rows == with_closed_nodes(policy, seed, 64)

@@ -47,7 +47,7 @@ from fairlead.kernels.columns import (
 from fairlead.kernels.jit import inner, int64
 from fairlead.kernels.lanes import is_fixed
 from fairlead.kernels.moves import give_back, hold, start, suspend
-from fairlead.kernels.nodes import all_free, change_held
+from fairlead.kernels.nodes import all_free, all_up, change_held
 from fairlead.kernels.quota import within_quota
 from fairlead.kernels.ranks import leave_class_called
 from fairlead.kernels.slim import by_ref, slim
@@ -91,7 +91,9 @@ def can_start(c: Cluster, j: Jobs, q: Queue, i: int, k: int, ids: I4, first: int
             return False
         if g > first and ids[g] <= ids[g - 1]:
             return False
-    return keeps_bounds(c, s, ids, first) and all_free(c, s, ids, first, q.counter[R_DEMANDS] != 0)
+    if not keeps_bounds(c, s, ids, first) or not all_up(c, s, ids, first):
+        return False
+    return all_free(c, s, ids, first, q.counter[R_DEMANDS] != 0)
 
 
 @inner

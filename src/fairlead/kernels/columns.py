@@ -35,9 +35,10 @@ N_MEM = 8  #: free MiB
 N_TYPE = 9
 N_TURNS = 10  #: failures and repairs so far, for drawing the next
 N_ROOM = 11  #: survey.py: the last survey that came by, and GPUs that are free or would be
-N_CPU_CAP = 12  #: milli-CPUs of the node
-N_MEM_CAP = 13
-NODE_COLUMNS = 14  #: further rows: the node's domain at each topology level, outermost first
+N_COUNTED = 12  #: counts.py: the last count that came by, and GPUs of those who are counted
+N_CPU_CAP = 13  #: milli-CPUs of the node
+N_MEM_CAP = 14
+NODE_COLUMNS = 15  #: further rows: the node's domain at each topology level, outermost first
 
 # -- gpu table -----------------------------------------------------------------------------------------------------
 U_NODE = 0
@@ -240,7 +241,11 @@ G_FRONT = 36  #: front.py: its first place, and the one behind its last
 G_FRONT_END = 37
 G_FRONTS = 38  #: front.py: how often it was begun anew
 G_SURVEYED = 39  #: the place in the front that the present survey has got to
-COUNTERS = 40
+G_COUNTED = 40  #: counts.py: the place in the front behind those who are counted, -1: it is to begin anew
+G_COUNT = 41  #: counts.py: which is the present one
+G_FRESH = 42  #: front.py: the last pass of whose starts some are in it, and the worst of these
+G_FRESH_ROW = 43
+COUNTERS = 44
 
 # -- rules, behind the counters: what the policy and the run ask for --------------------------------------------------------------------
 R_STRICT = COUNTERS + 0
@@ -281,7 +286,8 @@ R_FIXED = COUNTERS + 32  #: some job may not be preempted
 R_REACH = COUNTERS + 33  #: how many levels out the placer lets a job be spread, as in S_WITHIN
 R_INDEXED = COUNTERS + 34  #: 1: the index of guards.py is kept instead of lanes
 R_SIMPLE = COUNTERS + 35  #: a pass over one queue that nothing blocks: whoever comes alone may be tried at once
-RULES = COUNTERS + 36
+R_LARGEST = COUNTERS + 36  #: the most GPUs that a plain job of one node asks for, -1 if there is none
+RULES = COUNTERS + 37
 
 # -- rule floats -------------------------------------------------------------------------------------------------------------
 Q_QUANTUM = 0  #: 0: none

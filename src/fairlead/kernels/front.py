@@ -15,11 +15,15 @@ from fairlead.kernels.columns import (
     F_NODE,
     F_PASS,
     F_ROW,
+    G_COUNTED,
     G_FINGER,
+    G_FRESH,
+    G_FRESH_ROW,
     G_FRONT,
     G_FRONT_END,
     G_FRONTS,
     G_LANES,
+    G_PASSES,
     G_RIVAL,
     G_ROWS_USED,
     L_FINGER,
@@ -33,8 +37,11 @@ from fairlead.kernels.columns import (
     X_LEVEL,
     X_NODE,
     X_PASS,
+    Cluster,
+    Log,
     Queue,
 )
+from fairlead.kernels.counts import count, count_anew
 from fairlead.kernels.jit import hot, inner, int64
 from fairlead.kernels.lanes import key_now, next_in_lane, worst_of
 from fairlead.kernels.ranks import outranks, outranks_row
@@ -56,6 +63,7 @@ def keep_front(q: Queue) -> None:
     q.counter[G_FRONT_END] = room >> 1
     q.counter[G_FRONTS] += 1
     q.limit[Q_FRONT_AT] = q.limit[Q_RANKS_AT]
+    count_anew(q)
     for lane in range(q.counter[G_LANES]):
         _point(q, lane, worst_of(q, lane))
     _choose_lane(q)
@@ -102,6 +110,10 @@ def _write(q: Queue, x: int, r: int) -> None:
     q.front_ints[x, F_JOB] = q.run_ints[r, X_JOB]
     q.front_floats[x, F_KEY] = q.run_floats[r, X_KEY]
     q.run_ints[r, X_FRONT] = q.counter[G_FRONTS]
+    if q.run_ints[r, X_PASS] == q.counter[G_PASSES]:
+        if q.counter[G_FRESH] != q.counter[G_PASSES] or _below(q, q.counter[G_FRESH_ROW], r):
+            q.counter[G_FRESH_ROW] = r
+        q.counter[G_FRESH] = q.counter[G_PASSES]
 
 
 @inner
@@ -136,6 +148,12 @@ def below_place(q: Queue, level: int, key: float, i: int, x: int) -> bool:
     )
 
 
+@hot
+def spares(q: Queue, level: int, key: float, i: int) -> bool:
+    """Whether (level, key, i) outranks somebody in the front whom this pass has started."""
+    return q.counter[G_FRESH] == q.counter[G_PASSES] and outranks_row(q, level, key, i, q.counter[G_FRESH_ROW])
+
+
 @inner
 def _place_of(q: Queue, r: int) -> int:
     """Where row r belongs, or is: behind all that rank below it."""
@@ -159,43 +177,53 @@ def _copy(q: Queue, x: int, y: int) -> None:
 
 
 @inner
-def _insert(q: Queue, r: int) -> None:
+def _insert(c: Cluster, q: Queue, log: Log, r: int) -> None:
     first, end, x = q.counter[G_FRONT], q.counter[G_FRONT_END], _place_of(q, r)
+    counted = x < q.counter[G_COUNTED]
     if x - first < end - x and first > 0:
         for y in range(first, x):
             _copy(q, y, y - 1)
         x -= 1
         q.counter[G_FRONT] = first - 1
+        q.counter[G_COUNTED] -= not counted and q.counter[G_COUNTED] >= first
     elif end < q.front_floats.shape[0]:
         for y in range(end, x, -1):
             _copy(q, y - 1, y)
         q.counter[G_FRONT_END] = end + 1
+        q.counter[G_COUNTED] += counted
     else:
         q.limit[Q_FRONT_AT] = -NEVER
         return
     _write(q, x, r)
+    if counted and count(c, q, log, x, 1):
+        count_anew(q)
 
 
 @inner
-def _remove(q: Queue, r: int) -> None:
+def _remove(c: Cluster, q: Queue, log: Log, r: int) -> None:
     first, end, x = q.counter[G_FRONT], q.counter[G_FRONT_END], _place_of(q, r)
     if x == end:
         x = first
     while q.front_ints[x, F_ROW] != r:  # two keys of a lane that round to one may be in the other order there
         x = x + 1 if x + 1 < end else first
+    counted = x < q.counter[G_COUNTED]
+    if counted:
+        count(c, q, log, x, -1)
     if x - first < end - x:
         for y in range(x, first, -1):
             _copy(q, y - 1, y)
         q.counter[G_FRONT] = first + 1
+        q.counter[G_COUNTED] += not counted and q.counter[G_COUNTED] >= first
     else:
         for y in range(x + 1, end):
             _copy(q, y, y - 1)
         q.counter[G_FRONT_END] = end - 1
+        q.counter[G_COUNTED] -= counted
     q.run_ints[r, X_FRONT] = 0
 
 
 @inner
-def join_front(q: Queue, r: int, lane: int) -> None:
+def join_front(c: Cluster, q: Queue, log: Log, r: int, lane: int) -> None:
     """Row r has joined its lane."""
     if not _is_kept(q):
         return
@@ -206,19 +234,19 @@ def join_front(q: Queue, r: int, lane: int) -> None:
         level, job = int64(q.front_ints[last, F_LEVEL]), int64(q.front_ints[last, F_JOB])
         inside = outranks_row(q, level, q.front_floats[last, F_KEY], job, r)
     if inside:
-        _insert(q, r)
+        _insert(c, q, log, r)
     elif behind == q.classes[L_FINGER, lane]:
         q.classes[L_FINGER, lane] = r
         _choose_lane(q)
 
 
 @inner
-def leave_front(q: Queue, r: int, lane: int) -> None:
+def leave_front(c: Cluster, q: Queue, log: Log, r: int, lane: int) -> None:
     """Row r is about to leave its lane."""
     if not _is_kept(q):
         return
     if _has(q, r):
-        _remove(q, r)
+        _remove(c, q, log, r)
     elif q.classes[L_FINGER, lane] == r:
         _point(q, lane, next_in_lane(q, r))
         _choose_lane(q)

@@ -19,6 +19,7 @@ from fairlead.kernels.columns import (
     G_TOUCHED,
     LIMITS,
     N_FREE,
+    N_UP,
     Q_RANKS_AT,
     U_NODE,
     X_ALLOC,
@@ -235,10 +236,11 @@ def _play(q: Queue, n: int) -> None:
 
 @inner
 def look_again(c: Cluster, q: Queue, n: int) -> None:
-    """Find the guards of node n."""
+    """Find the guards of node n. A closed one has none: jobs run on there, live, and would go in vain."""
     needs, masked = q.guard.shape[1], q.counter[G_MASKED] != 0
     room, d, changed = c.node[N_FREE, n], 0, False
-    for x in range(int64(q.seats[n, SEATED])):
+    seated = int64(q.seats[n, SEATED]) if c.node[N_UP, n] != 0 else 0
+    for x in range(seated):
         r = row_at(q, n, x)
         if masked and q.run_ints[r, X_PASS] == q.counter[G_PASSES]:
             continue

@@ -19,6 +19,7 @@ from fairlead.kernels.columns import (
     N_UP,
     NEVER,
     PENDING,
+    R_INDEXED,
     R_LISTED,
     R_PREEMPTS,
     R_TIMERS,
@@ -34,7 +35,9 @@ from fairlead.kernels.columns import (
     Queue,
     TenantFunction,
 )
+from fairlead.kernels.counts import count_anew
 from fairlead.kernels.events import outdate
+from fairlead.kernels.guards import touch
 from fairlead.kernels.jit import inner, int64
 from fairlead.kernels.lanes import free_row
 from fairlead.kernels.moves import drop_timer, give_back, kill, rerank, set_timer, settle
@@ -63,13 +66,13 @@ def withdraw(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float) -> Non
         drop_timer(j, q, i)
     elif j.ints[K_STATE, i] == RUNNING:
         s, at = q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])], int64(j.ints[K_ALLOC, i])
+        if q.counter[R_PREEMPTS] != 0:
+            leave_lane(c, j, q, log, i)
+            free_row(j, q, i)
         give_back(c, j, q, log, i, now)
         settle(j, q, i, now)
         drop_timer(j, q, i)
         q.counter[G_RUNNING] -= 1
-        if q.counter[R_PREEMPTS] != 0:
-            leave_lane(c, j, q, log, i)
-            free_row(j, q, i)
         if q.counter[R_LISTED] != 0:
             unlist_running(j, q, i)
         outdate(j, q, i, K_STAMP)
@@ -88,6 +91,14 @@ def admit(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
     enter_class_called(j, q, i, q.counter[R_PREEMPTS] != 0)
     if q.counter[R_TIMERS] != 0 and j.ints[K_STARTS, i] > 0:
         set_timer(c, j, q, i, now, f)
+
+
+@inner
+def note_turn(q: Queue, n: int) -> None:
+    """Node n is closed or open again: whether jobs that run on there could make room is another matter now."""
+    if q.counter[R_INDEXED] != 0:
+        touch(q, n)
+    count_anew(q)
 
 
 def intervene(
@@ -109,9 +120,11 @@ def intervene(
         kill(c, j, q, log, i, node, now, f)
     elif what == CLOSE and c.node[N_UP, node] != 0:
         set_up(c, node, False)
+        note_turn(q, node)
         write_row(log, q, now, NODE_DOWN_ROW, node, 0)
     elif what == OPEN and c.node[N_UP, node] == 0:
         set_up(c, node, True)
+        note_turn(q, node)
         write_row(log, q, now, NODE_UP_ROW, node, 0)
         reopen(c, j, q, node)
     elif what == ADMIT_ALL:

@@ -83,6 +83,7 @@ from fairlead.kernels.columns import (
     Plug,
     Queue,
 )
+from fairlead.kernels.counts import note_free
 from fairlead.kernels.events import TIMER, UNDERWAY, code_of, outdate, push_event_called
 from fairlead.kernels.guards import touch
 from fairlead.kernels.jit import hot, inner, int64
@@ -186,6 +187,8 @@ def hold(c: Cluster, q: Queue, log: Log, i: int, k: int, at: int, sign: int) -> 
         if q.counter[R_INDEXED] != 0:
             for g in range(at, at + c.shape[S_GPUS, s]):
                 touch(q, c.gpu[U_NODE, log.gpu_ids[g]])
+        elif sign < 0:
+            note_free(c, q, log, at, c.shape[S_GPUS, s])
     if q.counter[R_RATES] != 0 and c.shape[S_MILLI, s] < WHOLE:
         seat(c, log.gpu_ids[at], i, sign > 0)
 
@@ -320,13 +323,12 @@ def end(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, f: Plug) ->
     """The run of job i ends as it was due: it has finished, or its attempt has failed."""
     k = int64(j.ints[K_CLASS, i])
     s = q.classes[C_SHAPE, k]
-    give_back(c, j, q, log, i, now)
-    if q.counter[R_PREEMPTS] != 0:
-        j.ints[K_STAMP, i] += 1  # an UNDERWAY of this very instant must not find it
-    q.counter[G_RUNNING] -= 1
     if q.counter[R_PREEMPTS] != 0:
         leave_lane(c, j, q, log, i)
         free_row(j, q, i)
+        j.ints[K_STAMP, i] += 1  # an UNDERWAY of this very instant must not find it
+    give_back(c, j, q, log, i, now)
+    q.counter[G_RUNNING] -= 1
     if q.counter[R_LISTED] != 0:
         unlist_running(j, q, i)
     drop_timer(j, q, i)
@@ -361,11 +363,11 @@ def kill(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, n: int, now: float, f:
     """Node n took running job i with it."""
     k = int64(j.ints[K_CLASS, i])
     at = int64(j.ints[K_ALLOC, i])
-    give_back(c, j, q, log, i, now)
-    q.counter[G_RUNNING] -= 1
     if q.counter[R_PREEMPTS] != 0:
         leave_lane(c, j, q, log, i)
         free_row(j, q, i)
+    give_back(c, j, q, log, i, now)
+    q.counter[G_RUNNING] -= 1
     if q.counter[R_LISTED] != 0:
         unlist_running(j, q, i)
     drop_timer(j, q, i)

@@ -175,14 +175,12 @@ def change_held(c: Cluster, s: int, ids: I4, at: int, taking: bool, shares: bool
 
 @compiled
 def all_free(c: Cluster, s: int, ids: I4, at: int, demands: bool) -> bool:
-    """Whether exactly the GPUs in ids[at:] could be taken again for shape s."""
+    """Whether nobody has what the GPUs in ids[at:] are for shape s, be their nodes up or not."""
     gpus, milli = c.shape[S_GPUS, s], c.shape[S_MILLI, s]
     count = max(gpus, 1)
     k = at
     while k < at + count:
         n = -1 - ids[k] if gpus == 0 else c.gpu[U_NODE, ids[k]]
-        if c.node[N_UP, n] == 0:
-            return False
         g = 0
         while k < at + count and (gpus == 0 or c.gpu[U_NODE, ids[k]] == n):
             if gpus > 0:
@@ -200,6 +198,17 @@ def all_free(c: Cluster, s: int, ids: I4, at: int, demands: bool) -> bool:
                 return False
             if c.node[N_MEM, n] < part(c.shape[S_MEM, s], g, gpus):
                 return False
+    return True
+
+
+@compiled
+def all_up(c: Cluster, s: int, ids: I4, at: int) -> bool:
+    """Whether the nodes of ids[at:] are up."""
+    gpus = c.shape[S_GPUS, s]
+    for k in range(at, at + max(gpus, 1)):
+        n = -1 - ids[k] if gpus == 0 else c.gpu[U_NODE, ids[k]]
+        if c.node[N_UP, n] == 0:
+            return False
     return True
 
 

@@ -45,32 +45,26 @@ from fairlead.kernels.ranks import (
 
 
 @hot
-def bring_keys_up(c: Cluster, j: Jobs, q: Queue, n: int) -> None:
-    """Take the keys of the jobs on node n anew, once for all who are going to be compared with them."""
-    base, last = c.node[N_GPU0, n], -1
-    for g in range(base, base + c.node[N_CAP, n]):
-        owner = c.gpu[U_JOB, g]
-        if owner >= 0 and owner != last:
-            last = owner
-            key_now(q, int64(j.ints[K_ROW, owner]))
-
-
-@hot
-def outranked_space(c: Cluster, j: Jobs, q: Queue, n: int, i: int) -> int:
-    """GPUs of node n that are free or held by running jobs that job i outranks, by their keys as they were last taken."""
-    base = c.node[N_GPU0, n]
-    space, last, last_below = c.node[N_FREE, n], -1, False
+def could_clear(c: Cluster, j: Jobs, q: Queue, n: int, i: int, need: int) -> bool:
+    """Whether so many GPUs of node n are free or held by running jobs that job i outranks."""
+    base, cap = c.node[N_GPU0, n], c.node[N_CAP, n]
     level, mine = int64(j.ints[K_LEVEL, i]), j.floats[J_KEY, i]
-    for g in range(base, base + c.node[N_CAP, n]):
+    spare, last, below = cap - need, -1, False
+    if spare < 0:
+        return False
+    for g in range(base, base + cap):
         owner = c.gpu[U_JOB, g]
         if owner < 0:
             continue
         if owner != last:
-            last = owner
-            last_below = outranks_row(q, level, mine, i, int64(j.ints[K_ROW, owner]))
-        if last_below:
-            space += 1
-    return space
+            last, r = owner, int64(j.ints[K_ROW, owner])
+            key_now(q, r)
+            below = outranks_row(q, level, mine, i, r)
+        if not below:
+            spare -= 1
+            if spare < 0:  # who needs a whole node mostly knows by the first of its jobs
+                return False
+    return True
 
 
 @hot
@@ -86,7 +80,6 @@ def could_have(c: Cluster, q: Queue, j: Jobs, d: int, n: int, i: int) -> bool:
 def reopen(c: Cluster, j: Jobs, q: Queue, n: int) -> None:
     """Node n has more room: let those classes be tried again that this could help. Erring on the side of trying is safe."""
     preempts = q.counter[R_PREEMPTS] != 0
-    fresh_keys = False
     for a in range(q.counter[G_ACTIVE]):
         k = q.classes[C_LIST, a]
         if q.classes[C_BLOCKED, k] == 0:
@@ -108,15 +101,10 @@ def reopen(c: Cluster, j: Jobs, q: Queue, n: int) -> None:
                             if q.classes[C_LACKS, k] > 0:
                                 continue
                     elif q.counter[R_OWNERS] != 0:
-                        if not fresh_keys:
-                            bring_keys_up(c, j, q, n)
-                            fresh_keys = True
-                        space = outranked_space(c, j, q, n, q.classes[C_ROOT, k])
-                        if space < c.shape[S_MATTERS, s]:
+                        need = c.node[N_CAP, n] if q.classes[C_LACKS, k] > 0 else c.shape[S_MATTERS, s]
+                        if not could_clear(c, j, q, n, q.classes[C_ROOT, k], need):
                             continue
                         if q.classes[C_LACKS, k] > 0:
-                            if space < c.node[N_CAP, n]:
-                                continue
                             q.classes[C_LACKS, k] -= 1
                             if q.classes[C_LACKS, k] > 0:
                                 continue

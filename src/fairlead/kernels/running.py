@@ -29,9 +29,9 @@ from fairlead.kernels.lanes import is_fixed, link, unlink
 
 
 @inner
-def join_lane(q: Queue, r: int, lane: int) -> None:
+def join_lane(c: Cluster, q: Queue, log: Log, r: int, lane: int) -> None:
     link(q, r, lane)
-    join_front(q, r, lane)
+    join_front(c, q, log, r, lane)
 
 
 @inner
@@ -42,7 +42,7 @@ def leave_lane(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
         rise(c, q, log, r)
         return
     lane = int64(q.run_ints[r, X_LANE])
-    leave_front(q, r, lane)
+    leave_front(c, q, log, r, lane)
     unlink(q, r, lane)
 
 
@@ -53,16 +53,16 @@ def rejoin_lane(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
     if q.counter[R_INDEXED] != 0:
         sit(c, q, log, r)
     else:
-        join_lane(q, r, int64(q.run_ints[r, X_LANE]))
+        join_lane(c, q, log, r, int64(q.run_ints[r, X_LANE]))
 
 
 @inner
-def leave_index(q: Queue) -> None:
+def leave_index(c: Cluster, q: Queue, log: Log) -> None:
     """One lane is not enough: lanes take over from guards.py."""
     q.counter[R_INDEXED] = 0
     for r in range(q.counter[G_ROWS_USED]):
         if q.run_ints[r, X_LANE] >= 0:
-            join_lane(q, r, int64(q.run_ints[r, X_LANE]))
+            join_lane(c, q, log, r, int64(q.run_ints[r, X_LANE]))
 
 
 @inner
@@ -86,8 +86,8 @@ def enter_lane(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, drif
     if q.counter[R_INDEXED] != 0:
         q.run_ints[r, X_LANE] = lane
         if lane > 0:
-            leave_index(q)
+            leave_index(c, q, log)
         else:
             sit(c, q, log, r)
     else:
-        join_lane(q, r, lane)
+        join_lane(c, q, log, r, lane)

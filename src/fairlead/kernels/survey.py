@@ -13,6 +13,7 @@ from fairlead.kernels.columns import (
     F_NODE,
     F_PASS,
     F_ROW,
+    G_COUNTED,
     G_FRONT,
     G_FRONT_END,
     G_PASSES,
@@ -27,9 +28,11 @@ from fairlead.kernels.columns import (
     N_FREE,
     N_ROOM,
     N_TYPE,
+    N_UP,
     P_CAP,
     P_COUNT,
     P_TYPE,
+    R_LARGEST,
     S_GPUS,
     S_MATTERS,
     S_TYPE,
@@ -40,7 +43,8 @@ from fairlead.kernels.columns import (
     Log,
     Queue,
 )
-from fairlead.kernels.front import below_place, keep_front, lengthen
+from fairlead.kernels.counts import count, counted_on, has_room, keep_count
+from fairlead.kernels.front import below_place, keep_front, lengthen, spares
 from fairlead.kernels.jit import hot, inner, int64
 from fairlead.kernels.moves import release
 from fairlead.kernels.running import leave_lane
@@ -49,6 +53,8 @@ from fairlead.kernels.running import leave_lane
 SURVEY = 1 << 16
 #: a node's room, once those on it are the ones who must go
 TAKEN = SURVEY - 1
+#: what the room of a closed node is less by: jobs run on there, live, and would go in vain
+_CLOSED = SURVEY >> 1
 
 
 @hot
@@ -82,6 +88,8 @@ def _count_room(c: Cluster, survey: int, n: int, gpus: int) -> int:
     room = c.node[N_ROOM, n]
     if room < survey:
         room = survey + c.node[N_FREE, n]
+        if c.node[N_UP, n] == 0:
+            room -= _CLOSED
     room += gpus
     c.node[N_ROOM, n] = room
     return room - survey
@@ -104,16 +112,57 @@ def _must_go(c: Cluster, q: Queue, log: Log, x: int) -> bool:
 def _release_surveyed(c: Cluster, j: Jobs, q: Queue, log: Log) -> None:
     """Release who must go: releases elsewhere would be put back, since nobody takes anything there. They are left in K_SCRATCH,
     worst first, G_VICTIMS of them."""
-    count = 0
+    gone = 0
     for x in range(q.counter[G_FRONT], q.counter[G_SURVEYED]):
         if _must_go(c, q, log, x):
-            j.ints[K_SCRATCH, count] = q.front_ints[x, F_JOB]
-            count += 1
-    for x in range(count):
-        v = int64(j.ints[K_SCRATCH, x])
-        leave_lane(c, j, q, log, v)
-        release(c, j, q, log, v)
-    q.counter[G_VICTIMS] = count
+            j.ints[K_SCRATCH, gone] = q.front_ints[x, F_JOB]
+            gone += 1
+    for x in range(gone):
+        leave_lane(c, j, q, log, int64(j.ints[K_SCRATCH, x]))
+    for x in range(gone):
+        release(c, j, q, log, int64(j.ints[K_SCRATCH, x]))
+    q.counter[G_VICTIMS] = gone
+
+
+@inner
+def _room_for_largest(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> int:
+    """The same where counts.py knows how far there is none; -1 where some of this pass are on the way, whom it has not left out."""
+    level, key = int64(j.ints[K_LEVEL, i]), j.floats[J_KEY, i]
+    begin_survey(q)
+    keep_count(q)
+    if spares(q, level, key, i):
+        return -1
+    x = q.counter[G_COUNTED] - 1
+    if x >= q.counter[G_FRONT] and not below_place(q, level, key, i, x):
+        return 0
+    enough = False
+    while not enough:
+        q.counter[G_SURVEYED] = q.counter[G_COUNTED]
+        x = next_outranked(q, level, key, i)
+        if q.counter[G_SPARED] > 0:
+            return -1
+        if x < 0:
+            return 0
+        q.counter[G_COUNTED] = x + 1
+        enough = count(c, q, log, x, 1)
+    mark, n = q.counter[G_SURVEY] + TAKEN, int64(q.front_ints[x, F_NODE])
+    if n >= 0:
+        c.node[N_ROOM, n] = mark
+        if counted_on(c, q, n) == q.front_ints[x, F_GPUS]:  # as mostly, it has the node to itself
+            q.counter[G_VICTIMS] = 1
+            v = int64(q.front_ints[x, F_JOB])
+            j.ints[K_SCRATCH, 0] = v
+            leave_lane(c, j, q, log, v)
+            release(c, j, q, log, v)
+            return 1
+    else:
+        at = int64(q.run_ints[int64(q.front_ints[x, F_ROW]), X_ALLOC])
+        for g in range(at, at + int64(q.front_ints[x, F_GPUS])):
+            n = c.gpu[U_NODE, log.gpu_ids[g]]
+            if has_room(c, q, n):
+                c.node[N_ROOM, n] = mark
+    _release_surveyed(c, j, q, log)
+    return 1
 
 
 @inner
@@ -121,6 +170,10 @@ def room_on_one_node(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> bool:
     """For a job of one node: find, worst first, who must go until a node has room, and release those on that node."""
     s = q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])]
     gpus, wanted = c.shape[S_GPUS, s], c.shape[S_TYPE, s]
+    if gpus == q.counter[R_LARGEST] and wanted < 0:
+        known = _room_for_largest(c, j, q, log, i)
+        if known >= 0:
+            return known > 0
     level, key = int64(j.ints[K_LEVEL, i]), j.floats[J_KEY, i]
     begin_survey(q)
     survey, found = q.counter[G_SURVEY], False

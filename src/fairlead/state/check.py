@@ -16,6 +16,8 @@ from fairlead.kernels.columns import (
     DONE,
     F_ROW,
     G_ACTIVE,
+    G_COUNT,
+    G_COUNTED,
     G_DONE,
     G_EVENTS,
     G_FRONT,
@@ -43,6 +45,7 @@ from fairlead.kernels.columns import (
     L_FINGER,
     LIMITS,
     N_CAP,
+    N_COUNTED,
     N_CPU,
     N_FREE,
     N_GPU0,
@@ -63,6 +66,7 @@ from fairlead.kernels.columns import (
     R_DEMANDS,
     R_GROUPED,
     R_INDEXED,
+    R_LARGEST,
     R_LISTED,
     R_LIVE,
     R_OWNERS,
@@ -89,12 +93,15 @@ from fairlead.kernels.columns import (
     WAITING,
     WHOLE,
     WITHDRAWN,
+    X_ALLOC,
     X_FRONT,
+    X_GPUS,
     X_JOB,
     X_LANE,
     X_LEVEL,
     X_ORDER,
 )
+from fairlead.kernels.counts import ANEW
 from fairlead.kernels.events import END
 from fairlead.kernels.guards import FIRST, KNOWN, NOTED, SEATED, SIZES, STALE
 from fairlead.kernels.lanes import next_in_lane, worst_of
@@ -340,6 +347,27 @@ def _front(state: State) -> Iterator[str]:
         behind = [row for row in worst[len(listed) :] if int(q.run_ints[row, X_LANE]) == lane]
         if int(q.classes[L_FINGER, lane]) != (behind[0] if behind else -1):
             yield f"behind the front lane {lane} goes on with row {behind[:1]}, and its finger is on {int(q.classes[L_FINGER, lane])}"
+    yield from _counts(state, listed)
+
+
+def _counts(state: State, listed: list[int]) -> Iterator[str]:
+    """Those of the front who are counted are counted on their nodes, and without them no node has room for the largest job."""
+    c, q, ids = state.cluster, state.queue, state.log.gpu_ids
+    counted = int(state.counter[G_COUNTED] - state.counter[G_FRONT])
+    if not 0 <= counted <= len(listed):
+        if state.counter[G_COUNTED] != ANEW:
+            yield f"{counted} of {len(listed)} rows of the front are counted"
+        return
+    held = np.zeros(c.node.shape[1], np.int64)
+    for row in listed[:counted]:
+        at = int(q.run_ints[row, X_ALLOC])
+        np.add.at(held, c.gpu[U_NODE, ids[at : at + int(q.run_ints[row, X_GPUS])]], 1)
+    said = np.maximum(c.node[N_COUNTED] - state.counter[G_COUNT], 0)
+    if (said != held).any():
+        yield f"of the rows that are counted, nodes hold {held.tolist()} GPUs, and {said.tolist()} are counted"
+    roomy = np.flatnonzero((held > 0) & (c.node[N_UP] != 0) & (c.node[N_FREE] + held >= state.counter[R_LARGEST]))
+    if len(roomy):
+        yield f"nodes {roomy.tolist()} have room for the largest job without those who are counted"
 
 
 def _index(state: State, running: list[int]) -> Iterator[str]:
@@ -362,7 +390,7 @@ def _index(state: State, running: list[int]) -> Iterator[str]:
         room, guards = int(c.node[N_FREE, n]), [0] * needs
         for row, gpus in rows:
             room += gpus
-            guards = [g or (row + 1 if need <= room else 0) for g, need in zip(guards, sizes)]
+            guards = [g or (row + 1 if need <= room and c.node[N_UP, n] else 0) for g, need in zip(guards, sizes)]
         if guards != q.guard[n].tolist():
             yield f"node {n} has the guards {q.guard[n].tolist()}, and should have {guards}"
     if (q.touched[NOTED, :nodes] == STALE).any():

@@ -65,6 +65,7 @@ from fairlead.kernels.columns import (
     R_GATED,
     R_GROUPED,
     R_INDEXED,
+    R_LARGEST,
     R_LEVELS,
     R_LISTED,
     R_NODES_FAIL,
@@ -96,7 +97,9 @@ from fairlead.kernels.columns import (
     S_GPUS,
     S_MATTERS,
     S_NEED,
+    S_NODES,
     S_PLAIN,
+    S_TYPE,
     T_GUARANTEE,
     T_HEAD,
     T_QUOTA,
@@ -243,6 +246,7 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     if len(needs) and not rule[R_FIXED] and (traits.changes == 0 or (drifts and traits.changes == 1 and not ticks)):
         rule[R_INDEXED] = 1
     index = _index(cluster, needs if rule[R_INDEXED] else ())
+    rule[R_LARGEST] = _largest(cluster)
     lanes = layout.shape.shape[1] + 2
     limit = np.zeros(LIMITS + lanes)
     limit[Q_TOTALS : Q_TOTALS + 3] = totals(spec)
@@ -314,6 +318,13 @@ def _needs(cluster: Cluster) -> tuple[int, ...]:
         return ()
     whole = int(cluster.pool[P_CAP, 0])
     return tuple(sorted({whole, *(need for need in cluster.shape[S_MATTERS].tolist() if need < whole)}))
+
+
+def _largest(cluster: Cluster) -> int:
+    """The most GPUs that a plain job of one node asks for, of whatever type, -1 if there is none."""
+    shape = cluster.shape
+    counts = (shape[S_PLAIN] == 1) & (shape[S_NODES] == 1) & (shape[S_TYPE] < 0)
+    return int(shape[S_GPUS, counts].max(initial=-1))
 
 
 def _index(cluster: Cluster, needs: tuple[int, ...]) -> dict[str, Any]:
