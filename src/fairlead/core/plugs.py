@@ -257,7 +257,6 @@ def _plug_planner(
     compiled, planner = issubclass(found, CompiledPlanner), found(values)
     traits = Traits(
         planned=COMPILED_PLANNER if compiled else PLANNER,
-        owners=found.owners,
         tenant_classes=found.tenant_classes,
         priority_classes=found.priority_classes,
         own_quotas=found.own_quotas,

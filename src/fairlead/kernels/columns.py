@@ -43,7 +43,7 @@ NODE_COLUMNS = 15  #: further rows: the node's domain at each topology level, ou
 # -- gpu table -----------------------------------------------------------------------------------------------------
 U_NODE = 0
 U_FREE = 1  #: free milli-GPUs, kept where R_SHARES
-U_JOB = 2  #: who holds the whole GPU, -1 if nobody; kept where R_OWNERS
+U_ROW = 2  #: the row of the running job that holds the whole GPU, -1 if nobody does; kept where R_OWNERS, but not where R_INDEXED
 U_SEATS = 3  #: this row and those after it: who shares the GPU, -1 where a seat is empty; kept where R_RATES
 
 # -- pool table: nodes of one GPU type and capacity -----------------------------------------------------------------
@@ -258,7 +258,7 @@ R_TIMERS = COUNTERS + 6
 R_SHARES = COUNTERS + 7  #: some job asks for a part of a GPU
 R_DEMANDS = COUNTERS + 8  #: some job asks for CPU or memory
 R_QUOTAS = COUNTERS + 9
-R_OWNERS = COUNTERS + 10  #: gpu_job is kept
+R_OWNERS = COUNTERS + 10  #: it is known who holds each GPU, by U_ROW or by guards.py
 R_GATED = (
     COUNTERS + 11
 )  #: the placer never takes more nodes than the fewest: one node's free count tells what it can newly do

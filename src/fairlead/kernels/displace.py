@@ -17,6 +17,7 @@ from fairlead.kernels.columns import (
     K_ALLOC,
     K_CLASS,
     K_LEVEL,
+    K_ROW,
     K_SCRATCH,
     K_STARTS,
     N_FREE,
@@ -42,6 +43,7 @@ from fairlead.kernels.columns import (
     Queue,
 )
 from fairlead.kernels.jit import inner, int64
+from fairlead.kernels.lanes import own
 from fairlead.kernels.moves import hold, release
 from fairlead.kernels.nodes import change_held
 from fairlead.kernels.quota import within_quota
@@ -128,4 +130,6 @@ def put_back(c: Cluster, j: Jobs, q: Queue, log: Log, v: int) -> None:
     at = int64(j.ints[K_ALLOC, v])
     change_held(c, q.classes[C_SHAPE, k], log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
     hold(c, q, log, v, k, at, 1)
+    if q.counter[R_OWNERS] != 0 and q.counter[R_INDEXED] == 0:
+        own(c, log, at, c.shape[S_GPUS, q.classes[C_SHAPE, k]], int64(j.ints[K_ROW, v]))
     rejoin_lane(c, j, q, log, v)

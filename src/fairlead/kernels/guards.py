@@ -64,6 +64,17 @@ def touch(q: Queue, n: int) -> None:
     q.touched[NOTED, n] = STALE
 
 
+@hot
+def touch_nodes(c: Cluster, q: Queue, log: Log, at: int, gpus: int) -> None:
+    """Something has changed on the nodes of the GPUs at log.gpu_ids[at:]."""
+    last = int64(-1)
+    for g in range(at, at + gpus):
+        n = c.gpu[U_NODE, log.gpu_ids[g]]
+        if n != last:
+            touch(q, n)
+        last = n
+
+
 @inner
 def touch_row(c: Cluster, q: Queue, log: Log, r: int) -> None:
     """The rank of row r has changed."""
@@ -71,9 +82,7 @@ def touch_row(c: Cluster, q: Queue, log: Log, r: int) -> None:
     if n >= 0:
         touch(q, n)
         return
-    at = int64(q.run_ints[r, X_ALLOC])
-    for g in range(at, at + int64(q.run_ints[r, X_GPUS])):
-        touch(q, c.gpu[U_NODE, log.gpu_ids[g]])
+    touch_nodes(c, q, log, int64(q.run_ints[r, X_ALLOC]), int64(q.run_ints[r, X_GPUS]))
 
 
 @hot
@@ -104,9 +113,10 @@ def _number_of(q: Queue, level: int, order: float) -> int:
 def bounds_of(q: Queue, level: int, key: float) -> tuple[int, int]:
     """Whoever has this rank outranks all guards whose number is above the second, and none whose number is below the first."""
     shift = q.limit[LIMITS] * q.limit[Q_RANKS_AT]
-    order, off = key - shift + 0.0, 0.0
-    if shift != 0.0:
-        off = min((abs(key) + abs(shift)) * _ROUNDING, _MUCH)  # an infinite key stays what it is
+    if shift == 0.0:
+        number = _number_of(q, level, key + 0.0)
+        return number, number
+    order, off = key - shift + 0.0, min((abs(key) + abs(shift)) * _ROUNDING, _MUCH)  # an infinite key stays what it is
     return _number_of(q, level, order - off), _number_of(q, level, order + off)
 
 

@@ -22,9 +22,12 @@ from fairlead.kernels.columns import (
     Q_FRONT_AT,
     Q_RANKS_AT,
     R_FIXED,
+    R_INDEXED,
+    R_OWNERS,
     S_GPUS,
     SKIP_HEIGHTS,
     U_NODE,
+    U_ROW,
     X_ALLOC,
     X_FRONT,
     X_GPUS,
@@ -46,6 +49,13 @@ from fairlead.kernels.jit import compiled_hot, hot, inner, int64
 from fairlead.kernels.rng import mix
 
 
+@hot
+def own(c: Cluster, log: Log, at: int, gpus: int, r: int) -> None:
+    """The GPUs at log.gpu_ids[at:] are held by row r, or by nobody (-1)."""
+    for g in range(at, at + gpus):
+        c.gpu[U_ROW, log.gpu_ids[g]] = r
+
+
 @inner
 def take_row(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
     """Job i, whose GPUs are settled, gets a row among the running jobs; it is in no lane yet."""
@@ -63,6 +73,8 @@ def take_row(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
     q.run_ints[r, X_LANE] = -1
     q.run_ints[r, X_GPUS] = gpus
     q.run_ints[r, X_ALLOC] = at
+    if q.counter[R_OWNERS] != 0 and q.counter[R_INDEXED] == 0:
+        own(c, log, at, gpus, r)
     node = int64(-1)
     if gpus > 0:
         node = c.gpu[U_NODE, log.gpu_ids[at]]

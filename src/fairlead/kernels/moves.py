@@ -73,8 +73,6 @@ from fairlead.kernels.columns import (
     T_CPU,
     T_HELD,
     T_MEM,
-    U_JOB,
-    U_NODE,
     WAITING,
     WHOLE,
     Cluster,
@@ -85,9 +83,9 @@ from fairlead.kernels.columns import (
 )
 from fairlead.kernels.counts import note_free
 from fairlead.kernels.events import TIMER, UNDERWAY, code_of, outdate, push_event_called
-from fairlead.kernels.guards import touch
+from fairlead.kernels.guards import touch_nodes
 from fairlead.kernels.jit import hot, inner, int64
-from fairlead.kernels.lanes import free_row, take_row
+from fairlead.kernels.lanes import free_row, own, take_row
 from fairlead.kernels.nodes import change_held, moved
 from fairlead.kernels.ranks import (
     begun,
@@ -173,7 +171,8 @@ def refuse(log: Log, j: Jobs, q: Queue, i: int, now: float, reason: int) -> None
 
 @inner
 def hold(c: Cluster, q: Queue, log: Log, i: int, k: int, at: int, sign: int) -> None:
-    """Count what job i of class k holds (sign 1) or held (sign -1) to its tenant and as the GPUs' owner."""
+    """Count what job i of class k holds (sign 1) or held (sign -1) to its tenant, and tell who looks at nodes. Whose the GPUs are is
+    said when it has its row."""
     s = q.classes[C_SHAPE, k]
     if q.counter[R_QUOTAS] != 0 or q.counter[R_GROUPED] != 0:
         t = q.classes[C_TENANT, k]
@@ -181,13 +180,10 @@ def hold(c: Cluster, q: Queue, log: Log, i: int, k: int, at: int, sign: int) -> 
         q.tenants[T_CPU, t] += sign * c.shape[S_CPU, s]
         q.tenants[T_MEM, t] += sign * c.shape[S_MEM, s]
     if q.counter[R_OWNERS] != 0:
-        owner = i if sign > 0 else -1
-        for g in range(at, at + c.shape[S_GPUS, s]):
-            c.gpu[U_JOB, log.gpu_ids[g]] = owner
         if q.counter[R_INDEXED] != 0:
-            for g in range(at, at + c.shape[S_GPUS, s]):
-                touch(q, c.gpu[U_NODE, log.gpu_ids[g]])
+            touch_nodes(c, q, log, at, c.shape[S_GPUS, s])
         elif sign < 0:
+            own(c, log, at, c.shape[S_GPUS, s], int64(-1))
             note_free(c, q, log, at, c.shape[S_GPUS, s])
     if q.counter[R_RATES] != 0 and c.shape[S_MILLI, s] < WHOLE:
         seat(c, log.gpu_ids[at], i, sign > 0)

@@ -13,7 +13,6 @@ from fairlead.kernels.columns import (
     G_READY,
     J_KEY,
     K_LEVEL,
-    K_ROW,
     N_CAP,
     N_FREE,
     N_GPU0,
@@ -29,8 +28,8 @@ from fairlead.kernels.columns import (
     S_NEED,
     S_PLAIN,
     S_TYPE,
-    U_JOB,
     U_NODE,
+    U_ROW,
     Cluster,
     Jobs,
     Log,
@@ -53,11 +52,11 @@ def could_clear(c: Cluster, j: Jobs, q: Queue, n: int, i: int, need: int) -> boo
     if spare < 0:
         return False
     for g in range(base, base + cap):
-        owner = c.gpu[U_JOB, g]
-        if owner < 0:
+        r = c.gpu[U_ROW, g]
+        if r < 0:
             continue
-        if owner != last:
-            last, r = owner, int64(j.ints[K_ROW, owner])
+        if r != last:
+            last = r
             key_now(q, r)
             below = outranks_row(q, level, mine, i, r)
         if not below:

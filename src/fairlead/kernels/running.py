@@ -14,6 +14,8 @@ from fairlead.kernels.columns import (
     NEVER,
     R_INDEXED,
     UNTOUCHABLE,
+    X_ALLOC,
+    X_GPUS,
     X_LANE,
     X_LEVEL,
     X_ORDER,
@@ -25,7 +27,7 @@ from fairlead.kernels.columns import (
 from fairlead.kernels.front import join_front, leave_front
 from fairlead.kernels.guards import rise, sit
 from fairlead.kernels.jit import inner, int64
-from fairlead.kernels.lanes import is_fixed, link, unlink
+from fairlead.kernels.lanes import is_fixed, link, own, unlink
 
 
 @inner
@@ -62,6 +64,7 @@ def leave_index(c: Cluster, q: Queue, log: Log) -> None:
     q.counter[R_INDEXED] = 0
     for r in range(q.counter[G_ROWS_USED]):
         if q.run_ints[r, X_LANE] >= 0:
+            own(c, log, int64(q.run_ints[r, X_ALLOC]), int64(q.run_ints[r, X_GPUS]), r)
             join_lane(c, q, log, r, int64(q.run_ints[r, X_LANE]))
 
 

@@ -88,7 +88,6 @@ class AnyPlanner:
 
     name: ClassVar[str]
     parameters: ClassVar[Mapping[str, Any]] = {}
-    owners: ClassVar[bool] = False  #: it looks at who holds each GPU (U_JOB)
     tenant_classes: ClassVar[bool] = False  #: jobs of different tenants wait in classes of their own
     priority_classes: ClassVar[bool] = False  #: and so do jobs of different priorities
     own_quotas: ClassVar[bool] = False  #: it sees to tenants' quotas itself, and may go beyond them

@@ -87,8 +87,8 @@ from fairlead.kernels.columns import (
     T_MEM,
     T_QUOTA,
     U_FREE,
-    U_JOB,
     U_NODE,
+    U_ROW,
     UNLIMITED,
     WAITING,
     WHOLE,
@@ -167,8 +167,10 @@ def _gpus(state: State) -> Iterator[str]:
             yield f"GPU {gpu} has {free} milli-GPUs free, its bit says {_free_bit(state, gpu)}"
         if state.counter[R_SHARES] and c.gpu[U_FREE, gpu] != free:
             yield f"GPU {gpu} has {free} milli-GPUs free, its column says {c.gpu[U_FREE, gpu]}"
-        if state.counter[R_OWNERS] and c.gpu[U_JOB, gpu] != owner.get(gpu, -1):
-            yield f"GPU {gpu} is held by job {owner.get(gpu, -1)}, its column says {c.gpu[U_JOB, gpu]}"
+        if state.counter[R_OWNERS] and state.counter[R_PREEMPTS] and not state.counter[R_INDEXED]:
+            row = int(state.jobs.ints[K_ROW, owner[gpu]]) if gpu in owner else -1
+            if c.gpu[U_ROW, gpu] != row:
+                yield f"GPU {gpu} is held by row {row}, its column says {c.gpu[U_ROW, gpu]}"
 
 
 def _places(state: State, job: int) -> Counter[int]:

@@ -45,8 +45,8 @@ from fairlead.kernels.columns import (
     S_TYPE,
     S_WITHIN,
     U_FREE,
-    U_JOB,
     U_NODE,
+    U_ROW,
     U_SEATS,
     UNLIMITED,
     WHOLE,
@@ -91,7 +91,7 @@ def lay_out(spec: ClusterSpec, shape: I8, seats: int) -> Cluster:
     gpu = np.zeros((U_SEATS + seats, int(node[N_CAP].sum())), np.int64)
     gpu[U_NODE] = np.repeat(np.arange(count), node[N_CAP])
     gpu[U_FREE] = WHOLE
-    gpu[U_JOB:] = -1
+    gpu[U_ROW:] = -1
     cells = Cells()
     _file_gpus(node, cells)
     pool = _file_pools(node, cells)

@@ -66,7 +66,6 @@ class Traits:
     quantum: float = 0.0
     half_life: float = 0.0
     planned: int = 0  #: 1: by a planner, 2: by a compiled one
-    owners: bool = False  #: it must be known who holds each GPU
     tenant_classes: bool = False  #: jobs of different tenants wait apart
     priority_classes: bool = False  #: and so do jobs of different priorities
     own_quotas: bool = False  #: it sees to quotas itself

@@ -105,6 +105,7 @@ from fairlead.kernels.columns import (
     T_QUOTA,
     T_WEIGHT,
     TENANT_COLUMNS,
+    U_ROW,
     U_SEATS,
     WHOLE,
     Cluster,
@@ -164,9 +165,9 @@ class State:
         """A digest of everything that decisions depend on; equal states have equal hashes however they came about."""
         digest = hashlib.sha256()
         c, j = self.cluster, self.jobs
-        # who sits on which seat of a shared GPU does not matter
+        # who sits on which seat of a shared GPU does not matter, nor which row of the running jobs anybody has
         seats = np.sort(c.gpu[U_SEATS:], axis=0)
-        for array in (c.node[:N_ROOM], c.pool, c.gpu[:U_SEATS], seats, c.cells, self.queue.tenants):
+        for array in (c.node[:N_ROOM], c.pool, c.gpu[:U_ROW], seats, c.cells, self.queue.tenants):
             digest.update(np.ascontiguousarray(array).tobytes())
         states = j.ints[K_STATE]
         digest.update(np.ascontiguousarray(states).tobytes())
@@ -231,7 +232,7 @@ def new_state(spec: ClusterSpec, jobs: JobInput, traits: Traits, options: Option
     rule[R_SHARES], rule[R_QUOTAS], rule[R_GATED] = shares, quotas, traits.fewest_nodes
     rule[R_DEMANDS] = jobs.cpu_milli is not None or jobs.memory_mib is not None
     surveys = traits.preempts and traits.fewest_nodes and not traits.queues
-    rule[R_OWNERS] = traits.owners or (surveys and not shares)
+    rule[R_OWNERS] = surveys and not shares
     rule[R_QUEUES], rule[R_BORROWS], rule[R_FORECASTS] = traits.queues, traits.borrows, traits.forecasts
     rule[R_RETRIES], rule[R_SEED], rule[R_RATES] = options.retries, options.seed, uneven
     rule[R_PLANNED], rule[R_LISTED], rule[R_LEVELS] = traits.planned, listed, traits.levels
