@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fairlead.model.cell_tree import GPU, cells_of
-from fairlead.model.cells import CellQuota, CellsSpec, VirtualClusterSpec, around_pins, check_cells
+from fairlead.model.cells import CellQuota, CellsSpec, VirtualClusterSpec, around_pins, check_physical, check_virtual
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
 
@@ -32,7 +32,9 @@ def owned_cells(cluster: ClusterSpec, shares: Shares, spec: CellsSpec | None = N
     for name, quotas in _divide(spec, gpus).items():
         found[name] = VirtualClusterSpec(name, quotas)
     spec = replace(spec, virtual=found)
-    check_cells(spec)
+    if cluster.cells is not None:
+        check_physical(spec)
+    check_virtual(spec)
     return spec
 
 

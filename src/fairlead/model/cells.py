@@ -130,6 +130,11 @@ def cells_from(data: Mapping[str, Any]) -> CellsSpec:
 
 def check_cells(spec: CellsSpec) -> None:
     """Raise InputError for cells that do not make sense, or virtual clusters that do not fit into the physical one."""
+    check_physical(spec)
+    check_virtual(spec)
+
+
+def check_physical(spec: CellsSpec) -> None:
     for chain in spec.chains:
         if chain not in spec.types:
             raise InputError(
@@ -139,6 +144,9 @@ def check_cells(spec: CellsSpec) -> None:
     for top in spec.physical:
         _check_tree(spec, top)
     _check_names(spec)
+
+
+def check_virtual(spec: CellsSpec) -> None:
     known = spec.pinned_cells()
     for vc in spec.virtual.values():
         _check_owner(spec, vc, known)

@@ -7,7 +7,9 @@ makes it opportunistic.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +95,19 @@ def order_of(values: Mapping[str, Any]) -> type[QueuePolicy]:
     return found
 
 
+@contextmanager
+def no_collecting() -> Iterator[None]:
+    """Cells are many small objects, none of them garbage: looking for some would take longer than making them."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+@no_collecting()
 def set_up(view: View, values: Mapping[str, Any]) -> Setup:
     order = order_of(values)
     spec = _owners(view, str(values["vcs"]))
