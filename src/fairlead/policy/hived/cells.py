@@ -35,7 +35,9 @@ Kin = TypeVar("Kin", bound="Cell[Any]")
 class Cell(Generic[Kin]):
     """What physical and virtual cells have in common. Cells are compared by identity."""
 
-    __slots__ = ("address", "chain", "children", "gpus", "has_node", "kind", "level", "parent", "priority", "used")
+    __slots__ = (
+        "address", "chain", "children", "gpus", "has_node", "kind", "level", "number", "parent", "priority", "used",
+    )  # fmt: skip
 
     def __init__(self, chain: str, kind: str, level: int, gpus: int, has_node: bool, address: str) -> None:
         self.chain = chain
@@ -44,6 +46,7 @@ class Cell(Generic[Kin]):
         self.gpus = gpus
         self.has_node = has_node  #: a node, or made of nodes
         self.address = address
+        self.number = -1  #: its row in a compiled planner's table
         self.parent: Kin | None = None
         self.children: list[Kin] = []
         self.priority = FREE

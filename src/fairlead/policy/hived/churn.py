@@ -184,9 +184,7 @@ class Churned:
 def churn(spec: CellsSpec, seed: int, ops: int, failing: int = 0) -> Churned:
     """`ops` random steps on fresh cells."""
     layout = tables_of(spec)
-    roots = [
-        layout.number[cell] for vc in layout.vcs for levels in vc.preassigned.values() for one in levels for cell in one
-    ]
+    roots = [cell.number for vc in layout.vcs for levels in vc.preassigned.values() for one in levels for cell in one]
     counts = np.zeros(COUNTS, np.int64)
     if roots:
         physical = sum(len(chain.all[level]) for chain in layout.chains for level in range(1, chain.top + 1))

@@ -201,7 +201,8 @@ class Layout:
             *(cell for cell in physical if cell.level > 1),
             *virtual,
         ]
-        self.number = {cell: i for i, cell in enumerate(self.cells)}
+        for i, cell in enumerate(self.cells):
+            cell.number = i
 
     def _file_levels(self) -> None:
         count = sum(chain.top for chain in self.chains)
@@ -241,22 +242,21 @@ class Layout:
 
     def _file_cells(self) -> None:
         """Column by column: a cluster of 64,000 GPUs has a quarter of a million cells, and numpy takes its time for each entry."""
-        t, number, cells = self.t, self.number, self.cells
+        t, cells = self.t, self.cells
         tops = [cell for cell in cells if cell.parent is None]
-        leaf0: dict[PhysicalCell | VirtualCell, int] = {}
-        at = self.lists.put([number[gpu] for top in tops for gpu in top.leaves()])
+        at, leaf0 = self.lists.put([gpu.number for top in tops for gpu in top.leaves()]), [0] * len(cells)
         for top in tops:
             _spread(top, at, leaf0)
             at += top.gpus
-        t[:, X_LEAF0] = [leaf0[cell] for cell in cells]
-        t[:, X_PARENT] = [-1 if cell.parent is None else number[cell.parent] for cell in cells]
+        t[:, X_LEAF0] = leaf0
+        t[:, X_PARENT] = [-1 if cell.parent is None else cell.parent.number for cell in cells]
         t[:, X_LEVEL] = [cell.level for cell in cells]
         t[:, X_LV] = [self.levels_at + self.row[cell.chain, cell.level] * LEVEL_SIZE for cell in cells]
         t[:, X_GPUS] = [cell.gpus for cell in cells]
         t[:, X_NKIDS] = kids = np.array([len(cell.children) for cell in cells], np.int64)
-        first = self.lists.put([number[kid] for cell in cells for kid in cell.children])
+        first = self.lists.put([kid.number for cell in cells for kid in cell.children])
         t[:, X_KIDS] = np.where(kids > 0, first + np.cumsum(kids) - kids, -1)
-        t[:, X_BOUND] = [-1 if cell.bound is None else number[cell.bound] for cell in cells]
+        t[:, X_BOUND] = [-1 if cell.bound is None else cell.bound.number for cell in cells]
         t[:, [X_USED, X_OPP, X_BAD, X_SPLIT, X_PIN, X_HELD, X_DIRTY, X_MARK]] = 0
         # of a GPU; FREE is NOBODY, and OPPORTUNISTIC is OPPORTUNIST
         t[:, X_SLOT] = [NOBODY if cell.children else cell.priority for cell in cells]
@@ -267,7 +267,7 @@ class Layout:
                 t[i, X_OPP] = cell.used.get(OPPORTUNISTIC, 0)
         vc_number = {vc.name: v for v, vc in enumerate(self.vcs)}
         owned, rest = [cell for cell in cells if isinstance(cell, VirtualCell)], t[len(there) :]
-        rest[:, X_ROOT] = [number[cell.root] for cell in owned]
+        rest[:, X_ROOT] = [cell.root.number for cell in owned]
         rest[:, X_VC] = [vc_number[cell.vc] for cell in owned]
         rest[:, X_HELD] = [_guaranteed(cell) if cell.root is cell and cell.used else 0 for cell in owned]
 
@@ -282,7 +282,7 @@ class Layout:
                         continue
                     roots = vc.preassigned.get(chain.name, [[]] * (chain.top + 1))[level]
                     one[O_HAS], one[O_OWNED] = 1, vc.owned[chain.name][level]
-                    one[O_PRE], one[O_NPRE] = self.lists.put([self.number[cell] for cell in roots]), len(roots)
+                    one[O_PRE], one[O_NPRE] = self.lists.put([cell.number for cell in roots]), len(roots)
                     one[O_DOOMED] = self.lists.room(len(roots))
         self.header[H_OWNED] = self.lists.put(records.ravel())
 
@@ -309,12 +309,12 @@ class Layout:
         record[V_DIRTY], record[V_SLOTS] = self.lists.room(len(nodes)), self._file_used(nodes, physical)
         at = self.lists.put(record)
         for node in nodes:
-            number = self.number[node]
+            number = node.number
             self.t[number, X_VIEW], self.t[number, X_USED] = at, _guaranteed(node)
             if not physical:
                 self.t[number, X_SLOTS] = self._file_used([node], False)
             for gpu in node.leaves():
-                self.t[self.number[gpu], X_NODE] = number
+                self.t[gpu.number, X_NODE] = number
         self.views.append((at, nodes))
         return at
 
@@ -345,7 +345,7 @@ class Layout:
             cell.address: cell.machine for top in self.setup.spec.physical for cell in top.walk() if cell.machine
         }
         found = {
-            machine[node.address]: [self.number[gpu] for gpu in node.leaves()]
+            machine[node.address]: [gpu.number for gpu in node.leaves()]
             for chain in self.chains
             for node in chain.all[chain.node_level]
         }
@@ -379,19 +379,19 @@ class Layout:
             for level, cells in enumerate(chain.free.at):
                 for position, cell in enumerate(cells):
                     lv = self.lv(chain, level)
-                    x[x[lv + L_FREE] + position], t[self.number[cell], X_POS] = self.number[cell], position
+                    x[x[lv + L_FREE] + position], t[cell.number, X_POS] = cell.number, position
                     opportunists = cell.used.get(OPPORTUNISTIC, 0)
                     add_to(x, x[lv + L_SETS] + opportunists * x[lv + L_STRIDE], x[lv + L_COUNT], position)
                     x[lv + L_NFREE] = position + 1
         for at, nodes in self.views:
             size = int(x[at + V_SIZE])
             key = size * (size + 1) if x[at + V_PHYSICAL] else size
-            numbers = [self.number[node] for node in nodes]
+            numbers = [node.number for node in nodes]
             t[numbers, X_KEY], t[numbers, X_LABEL] = key, np.arange(1, len(numbers) + 1)
             t[numbers[1:], X_PREV], t[numbers[:-1], X_NEXT] = numbers[:-1], numbers[1:]
             x[x[at + V_HEADS] + key], x[x[at + V_TAILS] + key], x[at + V_HIGH] = numbers[0], numbers[-1], len(numbers)
             add_to(x, x[at + V_SET], x[at + V_BUCKETS], key)
-            in_use = [self.number[node] for node in nodes if node.used]
+            in_use = [node.number for node in nodes if node.used]
             t[in_use, X_DIRTY] = 1
             x[x[at + V_DIRTY] : x[at + V_DIRTY] + len(in_use)], x[at + V_NDIRTY] = in_use, len(in_use)
         self._fill_jobs()
@@ -410,8 +410,8 @@ def _guaranteed(cell: PhysicalCell | VirtualCell) -> int:
     return sum(count for priority, count in cell.used.items() if priority != OPPORTUNISTIC)
 
 
-def _spread(cell: PhysicalCell | VirtualCell, at: int, leaf0: dict[PhysicalCell | VirtualCell, int]) -> None:
-    leaf0[cell] = at
+def _spread(cell: PhysicalCell | VirtualCell, at: int, leaf0: list[int]) -> None:
+    leaf0[cell.number] = at
     for kid in cell.children:
         _spread(kid, at, leaf0)
         at += kid.gpus
