@@ -39,9 +39,8 @@ from fairlead.kernels.columns import (
     Plug,
 )
 from fairlead.kernels.displace import displace, put_back
-from fairlead.kernels.jit import compiled_as, i8
-from fairlead.kernels.loop import compiled_loop
-from fairlead.kernels.signatures import CLUSTER, JOBS, LOG, PLUGGED, QUEUE
+from fairlead.kernels.jit import compiled_as, i8, settle_types
+from fairlead.kernels.signatures import CLUSTER, JOBS, LOG, PLUGGED, QUEUE, TYPES
 from fairlead.kernels.slim import by_ref
 from fairlead.model.cluster import ClusterSpec, parse_cluster_shape
 from fairlead.model.event import EventKind
@@ -386,7 +385,7 @@ TRIAL = i8(CLUSTER, JOBS, QUEUE, LOG, *PLUGGED, i8)
 
 @cache
 def compiled_trial() -> Any:
-    compiled_loop()
+    settle_types(TYPES, trial)  # what it calls may have been compiled for plain runs alone
     return compiled_as(TRIAL, cached=False)(trial)
 
 

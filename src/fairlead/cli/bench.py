@@ -162,6 +162,7 @@ class Bench:
         from fairlead.sim.yardstick import ROUNDS, Yardstick
 
         self.jobs = jobs
+        self.in_earnest = jobs >= QUICK_JOBS  #: else it is only tried out, and once is enough
         self.yardstick = Yardstick(min(ROUNDS, jobs))
         self._trace = cache(_philly)
 
@@ -177,7 +178,8 @@ class Bench:
         seconds on end."""
         walls: list[float] = []
         samples = self.yardstick.measure()
-        while len(walls) < _REPEATS and sum(walls) < (_LONG_S if len(walls) < _LEAST_REPEATS else _ENOUGH_S):
+        repeats = _REPEATS if self.in_earnest else 1
+        while len(walls) < repeats and sum(walls) < (_LONG_S if len(walls) < _LEAST_REPEATS else _ENOUGH_S):
             wall_s, steps = task.run()
             walls.append(wall_s)
             samples += self.yardstick.measure()
@@ -188,9 +190,10 @@ class Bench:
         as one of the second, go around that: so both meet with the same. The best of many short runs found a quiet moment where
         a long one never did, and that made the ratio of the best ones a fifth larger on some days."""
         one.run()  # whatever is still to compile or to be read for the first time
+        runs, rounds = (runs, _ROUNDS) if self.in_earnest else (1, 1)
         ratios: list[float] = []
         ones, tens, spent = [], [], 0.0
-        while len(ratios) < _ROUNDS and (len(ratios) < _LEAST_REPEATS or spent < _LONG_S):
+        while len(ratios) < rounds and (len(ratios) < _LEAST_REPEATS or spent < _LONG_S):
             around = [one.run() for _ in range((runs + 1) // 2)]
             wall_s, steps = ten.run()
             around += [one.run() for _ in range(runs // 2)]
