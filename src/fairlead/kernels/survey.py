@@ -126,7 +126,8 @@ def _release_surveyed(c: Cluster, j: Jobs, q: Queue, log: Log) -> None:
 
 @inner
 def _room_for_largest(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> int:
-    """The same where counts.py knows how far there is none; -1 where some of this pass are on the way, whom it has not left out."""
+    """room_on_one_node for the largest such job, going on from where counts.py knows that there is no room: 1 where it was made, 0
+    where it can't be, -1 where somebody whom this pass has started is on the way, which the counts do not leave out."""
     level, key = int64(j.ints[K_LEVEL, i]), j.floats[J_KEY, i]
     begin_survey(q)
     keep_count(q)
