@@ -47,7 +47,7 @@ from fairlead.kernels.columns import (
 from fairlead.kernels.jit import inner, int64
 from fairlead.kernels.lanes import is_fixed
 from fairlead.kernels.moves import give_back, hold, start, suspend
-from fairlead.kernels.nodes import all_free, all_up, change_held
+from fairlead.kernels.nodes import all_free, all_up, take_held
 from fairlead.kernels.quota import within_quota
 from fairlead.kernels.ranks import leave_class_called
 from fairlead.kernels.slim import by_ref, slim
@@ -74,8 +74,8 @@ def start_on(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, k: int, ids: I4, f
         j.ints[K_CLASS, i] = k
     for g in range(count):
         log.gpu_ids[at + g] = ids[first + g]
-    change_held(c, s, log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
-    hold(c, q, log, i, k, at, 1)
+    take_held(c, s, log.gpu_ids, at, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
+    hold(c, q, log, i, k, at)
     start(c, j, q, log, i, now, at, count, f)
 
 

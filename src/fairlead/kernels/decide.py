@@ -29,18 +29,25 @@ from fairlead.kernels.columns import (
     K_ALLOC,
     K_CLASS,
     K_LEVEL,
+    K_ROW,
     K_RUNLIST,
     K_SCRATCH,
     LIMITS,
+    R_CHANGES,
     R_DEMANDS,
     R_EASY,
     R_GROUPED,
+    R_INDEXED,
     R_PREEMPTS,
     R_RATES,
     R_RESHAPES,
     R_SHARES,
     R_STRICT,
+    S_GPUS,
+    S_NODES,
     T_GROUP,
+    X_GPUS,
+    X_NODE,
     Cluster,
     Jobs,
     Log,
@@ -51,7 +58,7 @@ from fairlead.kernels.displace import displace, put_back
 from fairlead.kernels.heaps import heap_push, list_heap, unlink
 from fairlead.kernels.jit import hot, inner, int64
 from fairlead.kernels.lanes import empty_lane
-from fairlead.kernels.moves import hold, rerank, start, suspend
+from fairlead.kernels.moves import hold, may_wait_again, rank_fresh, rerank, start, suspend
 from fairlead.kernels.nodes import all_free, take_pick
 from fairlead.kernels.quota import within_quota
 from fairlead.kernels.ranks import (
@@ -96,8 +103,21 @@ def start_picked(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, rows: int, now
     s = q.classes[C_SHAPE, int64(j.ints[K_CLASS, i])]
     at = q.counter[G_IDS]
     written = take_pick(c, s, rows, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0, log.gpu_ids, at)
-    hold(c, q, log, i, int64(j.ints[K_CLASS, i]), at, 1)
+    hold(c, q, log, i, int64(j.ints[K_CLASS, i]), at)
     start(c, j, q, log, i, now, at, written, f)
+
+
+@hot
+def _changes_places(c: Cluster, j: Jobs, q: Queue, s: int) -> bool:
+    """Whether a job of shape s takes the place of one other that needs a node with as much room or more. Nobody who ranks below that
+    one made such room, so it can't displace anybody in its turn; and where both are as large, nobody else gains by it either: as
+    much is free on the node as before, and who is there ranks no worse."""
+    if q.counter[R_INDEXED] == 0 or q.limit[LIMITS] != 0.0 or q.counter[G_SPARED] != 0:
+        return False
+    if q.counter[G_VICTIMS] != 1 or c.shape[S_NODES, s] != 1:
+        return False
+    r = int64(j.ints[K_ROW, int64(j.ints[K_SCRATCH, 0])])
+    return q.run_ints[r, X_NODE] >= 0 and q.run_ints[r, X_GPUS] >= c.shape[S_GPUS, s]
 
 
 @inner
@@ -109,10 +129,12 @@ def start_displacing(
     leave_class_called(j, q, i)
     k = int64(j.ints[K_CLASS, i])
     s = q.classes[C_SHAPE, k]
+    first = int64(j.ints[K_SCRATCH, 0])
+    level, key, in_vain = int64(j.ints[K_LEVEL, first]), j.floats[J_KEY, first], _changes_places(c, j, q, s)
     shares, demands = q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0
     at = q.counter[G_IDS]
     written = take_pick(c, s, rows, shares, demands, log.gpu_ids, at)
-    hold(c, q, log, i, k, at, 1)
+    hold(c, q, log, i, k, at)
     for x in range(count - 1, -1, -1):
         v = int64(j.ints[K_SCRATCH, x])
         kv = int64(j.ints[K_CLASS, v])
@@ -130,6 +152,12 @@ def start_displacing(
     ):  # live: somebody else had given them more or less than they asked for, and now they wait
         reopen_all(q)
         return
+    if in_vain and not outranks(int64(j.ints[K_LEVEL, first]), j.floats[J_KEY, first], first, level, key, first):
+        kv = int64(j.ints[K_CLASS, first])
+        if q.classes[C_ROOT, kv] == first:
+            q.classes[C_BLOCKED, kv] = BLOCKED_SPACE
+        if c.shape[S_GPUS, q.classes[C_SHAPE, kv]] == c.shape[S_GPUS, s]:
+            return
     for x in range(count - 1, -1, -1):
         v = int64(j.ints[K_SCRATCH, x])
         if v >= 0:
@@ -198,11 +226,12 @@ def rank_tenants(q: Queue, now: float, f: Plug) -> None:
 
 
 @inner
-def seat_lone(j: Jobs, q: Queue) -> None:
+def seat_lone(c: Cluster, j: Jobs, q: Queue, now: float, f: Plug) -> None:
     """Whoever came alone waits in its class like everybody else."""
     i = q.counter[G_LONE] - 1
     if i >= 0:
         q.counter[G_LONE] = 0
+        rank_fresh(c, j, q, i, now, f)
         enter_class_called(j, q, i, q.counter[R_PREEMPTS] != 0)
 
 
@@ -216,7 +245,7 @@ def walk(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> int:
     if q.counter[R_GROUPED] != 0:
         rank_tenants(q, now, f)
     if q.counter[G_READY] != 0:
-        seat_lone(j, q)
+        seat_lone(c, j, q, now, f)
     while True:
         lone = q.counter[G_LONE] != 0
         if lone:
@@ -237,12 +266,14 @@ def walk(c: Cluster, j: Jobs, q: Queue, log: Log, now: float, f: Plug) -> int:
         if rows >= 0:
             if not lone:
                 leave_class(j, q, i)
+            elif q.counter[R_CHANGES] == 0 and may_wait_again(q):
+                rank_fresh(c, j, q, i, now, f)  # else it will be ranked anew when that matters, or never does
             start_picked(c, j, q, log, i, rows, now, f)
             if lone:
                 q.counter[G_LONE] = 0
                 return -1
         else:
-            seat_lone(j, q)
+            seat_lone(c, j, q, now, f)
             if preempts:
                 rows = displace(c, j, q, log, i, f)
             if rows >= 0:

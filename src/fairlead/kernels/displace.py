@@ -45,7 +45,7 @@ from fairlead.kernels.columns import (
 from fairlead.kernels.jit import inner, int64
 from fairlead.kernels.lanes import own
 from fairlead.kernels.moves import hold, release
-from fairlead.kernels.nodes import change_held
+from fairlead.kernels.nodes import take_held
 from fairlead.kernels.quota import within_quota
 from fairlead.kernels.ranks import outranks_row, worst_running
 from fairlead.kernels.room import make_room
@@ -128,8 +128,8 @@ def put_back(c: Cluster, j: Jobs, q: Queue, log: Log, v: int) -> None:
     """A released job runs on as if nothing had been."""
     k = int64(j.ints[K_CLASS, v])
     at = int64(j.ints[K_ALLOC, v])
-    change_held(c, q.classes[C_SHAPE, k], log.gpu_ids, at, True, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
-    hold(c, q, log, v, k, at, 1)
+    take_held(c, q.classes[C_SHAPE, k], log.gpu_ids, at, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
+    hold(c, q, log, v, k, at)
     if q.counter[R_OWNERS] != 0 and q.counter[R_INDEXED] == 0:
         own(c, log, at, c.shape[S_GPUS, q.classes[C_SHAPE, k]], int64(j.ints[K_ROW, v]))
     rejoin_lane(c, j, q, log, v)

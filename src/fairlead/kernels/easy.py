@@ -42,7 +42,7 @@ from fairlead.kernels.columns import (
 from fairlead.kernels.decide import best_class
 from fairlead.kernels.jit import inner, int64
 from fairlead.kernels.moves import hold, start, start_cost
-from fairlead.kernels.nodes import change_held, take_pick
+from fairlead.kernels.nodes import give_held, take_held, take_pick
 from fairlead.kernels.quota import within_quota
 from fairlead.kernels.ranks import (
     enter_class_called,
@@ -92,7 +92,7 @@ def reserve(shadow: Cluster, j: Jobs, q: Queue, log: Log, head: int, now: float,
         running -= 1
         kv = int64(j.ints[K_CLASS, v])
         sv = q.classes[C_SHAPE, kv]
-        change_held(shadow, sv, log.gpu_ids, int64(j.ints[K_ALLOC, v]), False, shares, demands)
+        give_held(shadow, sv, log.gpu_ids, int64(j.ints[K_ALLOC, v]), shares, demands)
         if q.classes[C_TENANT, kv] == t:
             spare += shadow.shape[S_GPUS, sv] * shadow.shape[S_MILLI, sv]
         if bound and not gives_room(shadow, log, s, sv, int64(j.ints[K_ALLOC, v])):
@@ -138,19 +138,19 @@ def backfill(
             spare = q.limit[Q_SPARE]
             if q.classes[C_TENANT, k] == q.classes[C_TENANT, int64(j.ints[K_CLASS, head])]:
                 spare -= c.shape[S_GPUS, s] * c.shape[S_MILLI, s]
-            change_held(shadow, s, log.gpu_ids, at, True, shares, demands)
+            take_held(shadow, s, log.gpu_ids, at, shares, demands)
             allowed = spare >= 0.0 and find_place(shadow, j, q, head, head_shape, f) >= 0
             if allowed:
                 q.limit[Q_SPARE] = spare
             else:
-                change_held(shadow, s, log.gpu_ids, at, False, shares, demands)
+                give_held(shadow, s, log.gpu_ids, at, shares, demands)
         if allowed:
-            hold(c, q, log, i, k, at, 1)
+            hold(c, q, log, i, k, at)
             start(c, j, q, log, i, now, at, written, f)
             if q.counter[R_GROUPED] != 0:
                 rank_tenant(q, q.classes[C_TENANT, k], now, f)
         else:
-            change_held(c, s, log.gpu_ids, at, False, shares, demands)
+            give_held(c, s, log.gpu_ids, at, shares, demands)
             j.ints[K_SCRATCH, held_back] = i
             held_back += 1
     for x in range(held_back):

@@ -25,6 +25,8 @@ UNDERWAY = 3  #: a job's start cost is over; no decision follows, and it is not 
 TIMER = 4  #: the policy wants a job's rank looked at
 WAKE_UP = 5  #: a planner asked to be called
 
+FIRST_FEW = 5  #: entries of the heap: the first, and those one of which is the second
+
 _KIND, _ID, _STAMP = 56, 20, 0xFFFFF
 
 
@@ -126,11 +128,22 @@ def holds(j: Jobs, code: int) -> bool:
 
 
 @inner
-def outdate(j: Jobs, q: Queue, i: int, column: int) -> None:
-    """The entry that job i has in the heap (K_STAMP: its end; K_TIMER_STAMP: its timer) stops holding."""
-    j.ints[column, i] += 1
-    if column == K_STAMP and q.counter[R_LIVE] != 0:
-        return  # ends are not foreseen, so there is no entry
+def outdate_end(j: Jobs, q: Queue, i: int) -> None:
+    """The end that is due for job i stops holding."""
+    j.ints[K_STAMP, i] += 1
+    if q.counter[R_LIVE] == 0:  # else ends are not foreseen, so there is no entry
+        _one_more_stale(j, q)
+
+
+@inner
+def outdate_timer(j: Jobs, q: Queue, i: int) -> None:
+    """The timer that is set for job i stops holding."""
+    j.ints[K_TIMER_STAMP, i] += 1
+    _one_more_stale(j, q)
+
+
+@hot
+def _one_more_stale(j: Jobs, q: Queue) -> None:
     q.counter[G_STALE] += 1
     size = q.counter[G_EVENTS]
     full = size * 3 > q.event_time.shape[0] * 2  # stale UNDERWAY entries are not counted

@@ -13,7 +13,6 @@ from fairlead.kernels.columns import (
     K_ALLOC,
     K_CLASS,
     K_RESUMES,
-    K_STAMP,
     K_STARTS,
     K_STATE,
     N_UP,
@@ -36,7 +35,7 @@ from fairlead.kernels.columns import (
     TenantFunction,
 )
 from fairlead.kernels.counts import count_anew
-from fairlead.kernels.events import outdate
+from fairlead.kernels.events import outdate_end
 from fairlead.kernels.guards import touch
 from fairlead.kernels.jit import inner, int64
 from fairlead.kernels.lanes import free_row
@@ -75,7 +74,7 @@ def withdraw(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float) -> Non
         q.counter[G_RUNNING] -= 1
         if q.counter[R_LISTED] != 0:
             unlist_running(j, q, i)
-        outdate(j, q, i, K_STAMP)
+        outdate_end(j, q, i)
         j.floats[J_DUE, i] = NEVER
         j.ints[K_RESUMES, i] = 1
         be_itself(j, q, i)

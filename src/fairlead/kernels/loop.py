@@ -92,6 +92,7 @@ from fairlead.kernels.events import (
     kind_of,
     pop_event,
 )
+from fairlead.kernels.fetching import fetch_next
 from fairlead.kernels.guards import touch_row
 from fairlead.kernels.jit import called_as, compiled_as, f8, hot, i8, in_cache, inner, int64, namesake, settle_types
 from fairlead.kernels.moves import arrive, drop_timer, end, refuse, rerank, set_timer
@@ -232,6 +233,7 @@ def happen(
         q.counter[G_SEEN] += 1
         if kind == END:
             end(c, j, q, log, i, now, f)
+            fetch_next(j, q, log)
             if q.counter[R_FORECASTS] != 0:
                 foresee(c, j, q, desk, i, 1, now)
         else:
@@ -366,7 +368,7 @@ def run_on(
             reopen_spared(q)
         if q.counter[R_CHANGES] != 0:
             if q.counter[R_CHANGES] == 2:
-                seat_lone(j, q)
+                seat_lone(c, j, q, now, f)
             bring_ranks_up(c, j, q, log, now, f)
         if q.counter[R_QUEUES] != 0:
             walk_queues(c, j, q, log, now, p, pp, key, level, drift, wake, resets, group, place)

@@ -56,6 +56,7 @@ from fairlead.kernels.columns import (
     R_LEVELS,
     R_LISTED,
     R_LIVE,
+    R_NODES_FAIL,
     R_OWNERS,
     R_PREEMPTS,
     R_QUOTAS,
@@ -82,11 +83,11 @@ from fairlead.kernels.columns import (
     Queue,
 )
 from fairlead.kernels.counts import note_free
-from fairlead.kernels.events import TIMER, UNDERWAY, code_of, outdate, push_event_called
+from fairlead.kernels.events import TIMER, UNDERWAY, code_of, outdate_end, outdate_timer, push_event_called
 from fairlead.kernels.guards import touch_nodes
 from fairlead.kernels.jit import hot, inner, int64
 from fairlead.kernels.lanes import free_row, own, take_row
-from fairlead.kernels.nodes import change_held, moved
+from fairlead.kernels.nodes import give_held, moved
 from fairlead.kernels.ranks import (
     begun,
     bring_use_up,
@@ -121,7 +122,7 @@ from fairlead.kernels.twins import be_itself, is_itself
 def set_timer(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
     """Ask the policy when it wants to look at the job again."""
     if j.floats[J_TIMER, i] != 0.0:
-        outdate(j, q, i, K_TIMER_STAMP)
+        outdate_timer(j, q, i)
     # a job whose start cost is not over makes no progress yet: it is asked as of when it does
     at = max(now, j.floats[J_SINCE, i]) if j.ints[K_STATE, i] == RUNNING else now
     due = f.wake(job_row(c, j, q, i, at), at, f.p)
@@ -145,19 +146,36 @@ def rerank(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
 
 
 @hot
-def arrive(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug, alone: bool) -> None:
-    """`alone`: nothing else has happened that lets anybody start, so a job for which nobody of its class waits is the only one to
-    be tried, and need not be put into a queue to be found there."""
-    j.ints[K_STATE, i] = WAITING
+def rank_fresh(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug) -> None:
+    """The first rank of a job that has just arrived."""
     row = fresh_row(c, j, q, i)
-    if q.limit[Q_FAILURES] > 0.0:
-        begin_attempt(j, q, i)
     if q.counter[R_LEVELS] != 0:
         j.ints[K_LEVEL, i] = int(f.level(row, now, f.p))
     j.floats[J_KEY, i] = f.key(row, now, f.p)
+
+
+@hot
+def may_wait_again(q: Queue) -> bool:
+    """Whether a run may be cut short."""
+    return (
+        q.counter[R_PREEMPTS] != 0
+        or q.counter[R_NODES_FAIL] != 0
+        or q.counter[R_LIVE] != 0
+        or q.limit[Q_FAILURES] > 0.0
+    )
+
+
+@hot
+def arrive(c: Cluster, j: Jobs, q: Queue, i: int, now: float, f: Plug, alone: bool) -> None:
+    """`alone`: nothing else has happened that lets anybody start, so a job for which nobody of its class waits is the only one to
+    be tried, and need not be put into a queue to be found there, nor have a rank."""
+    j.ints[K_STATE, i] = WAITING
+    if q.limit[Q_FAILURES] > 0.0:
+        begin_attempt(j, q, i)
     if alone and q.classes[C_ROOT, int64(j.ints[K_CLASS, i])] < 0:
         q.counter[G_LONE] = i + 1
     else:
+        rank_fresh(c, j, q, i, now, f)
         enter_class(j, q, i, q.counter[R_PREEMPTS] != 0)
 
 
@@ -169,24 +187,41 @@ def refuse(log: Log, j: Jobs, q: Queue, i: int, now: float, reason: int) -> None
     write_row(log, q, now, REFUSE_ROW, i, reason)
 
 
-@inner
-def hold(c: Cluster, q: Queue, log: Log, i: int, k: int, at: int, sign: int) -> None:
-    """Count what job i of class k holds (sign 1) or held (sign -1) to its tenant, and tell who looks at nodes. Whose the GPUs are is
-    said when it has its row."""
-    s = q.classes[C_SHAPE, k]
+@hot
+def _charge(c: Cluster, q: Queue, k: int, sign: int) -> None:
+    """Count what a job of class k holds to its tenant, or no longer."""
     if q.counter[R_QUOTAS] != 0 or q.counter[R_GROUPED] != 0:
-        t = q.classes[C_TENANT, k]
+        s, t = q.classes[C_SHAPE, k], q.classes[C_TENANT, k]
         q.tenants[T_HELD, t] += sign * c.shape[S_GPUS, s] * c.shape[S_MILLI, s]
         q.tenants[T_CPU, t] += sign * c.shape[S_CPU, s]
         q.tenants[T_MEM, t] += sign * c.shape[S_MEM, s]
+
+
+@inner
+def hold(c: Cluster, q: Queue, log: Log, i: int, k: int, at: int) -> None:
+    """Job i of class k has the GPUs at log.gpu_ids[at:]: tell its tenant and who looks at nodes. Whose they are is said when it has
+    its row."""
+    _charge(c, q, k, 1)
+    s = q.classes[C_SHAPE, k]
+    if q.counter[R_OWNERS] != 0 and q.counter[R_INDEXED] != 0:
+        touch_nodes(c, q, log, at, c.shape[S_GPUS, s])
+    if q.counter[R_RATES] != 0 and c.shape[S_MILLI, s] < WHOLE:
+        seat(c, log.gpu_ids[at], i, True)
+
+
+@inner
+def let_go(c: Cluster, q: Queue, log: Log, i: int, k: int, at: int) -> None:
+    """And now it has them no longer."""
+    _charge(c, q, k, -1)
+    s = q.classes[C_SHAPE, k]
     if q.counter[R_OWNERS] != 0:
         if q.counter[R_INDEXED] != 0:
             touch_nodes(c, q, log, at, c.shape[S_GPUS, s])
-        elif sign < 0:
+        else:
             own(c, log, at, c.shape[S_GPUS, s], int64(-1))
             note_free(c, q, log, at, c.shape[S_GPUS, s])
     if q.counter[R_RATES] != 0 and c.shape[S_MILLI, s] < WHOLE:
-        seat(c, log.gpu_ids[at], i, sign > 0)
+        seat(c, log.gpu_ids[at], i, False)
 
 
 @hot
@@ -203,21 +238,24 @@ def start(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, at: int, 
     k = int64(j.ints[K_CLASS, i])
     s = q.classes[C_SHAPE, k]
     q.counter[G_IDS] = at + written
+    starts = int64(j.ints[K_STARTS, i])
+    first = starts == 0  # then nothing else of it need be read
     # where jobs run as something else, the journal tells
     if (
-        j.ints[K_RESUMES, i] != 0
+        not first
+        and j.ints[K_RESUMES, i] != 0
         and q.counter[R_RESHAPES] == 0
         and moved(c, log.gpu_ids, int64(j.ints[K_ALLOC, i]), at, c.shape[S_GPUS, s])
     ):
         q.counter[G_MOVES] += 1
     j.ints[K_ALLOC, i] = at
     j.ints[K_STATE, i] = RUNNING
-    cost = start_cost(j, q, i)
+    cost = q.limit[Q_START_COST] if first else start_cost(j, q, i)
     if cost > 0.0:
         q.counter[G_COST_MS] += int(cost * gpu_part(c, s) * 1000.0)
-    j.ints[K_STARTS, i] += 1
+    j.ints[K_STARTS, i] = starts + 1
     j.floats[J_SINCE, i] = now + cost
-    if int64(j.ints[K_STARTS, i]) == 1:
+    if first:
         j.floats[J_FIRST, i] = now
     else:
         j.floats[J_BEGUN, i] = now
@@ -226,7 +264,7 @@ def start(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, at: int, 
     if q.counter[R_RATES] != 0:
         j.floats[J_RATE, i] = rate_of(c, j, q, log, i)
         rerate_neighbours(c, j, q, log, i, now)
-    set_due(j, q, i)
+    set_due(j, q, i, now + cost, first)
     write_row(log, q, now, START_ROW if is_itself(j, q, i) else START_AS_ROW, i, at)
     if q.counter[R_LISTED] != 0:
         list_running(j, q, i)
@@ -252,8 +290,8 @@ def release(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
     k = int64(j.ints[K_CLASS, i])
     at = int64(j.ints[K_ALLOC, i])
     s = q.classes[C_SHAPE, k]
-    change_held(c, s, log.gpu_ids, at, False, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
-    hold(c, q, log, i, k, at, -1)
+    give_held(c, s, log.gpu_ids, at, q.counter[R_SHARES] != 0, q.counter[R_DEMANDS] != 0)
+    let_go(c, q, log, i, k, at)
 
 
 @inner
@@ -279,7 +317,7 @@ def settle(j: Jobs, q: Queue, i: int, now: float) -> None:
 def drop_timer(j: Jobs, q: Queue, i: int) -> None:
     if q.counter[R_TIMERS] != 0 and j.floats[J_TIMER, i] != 0.0:
         j.floats[J_TIMER, i] = 0.0
-        outdate(j, q, i, K_TIMER_STAMP)
+        outdate_timer(j, q, i)
 
 
 @inner
@@ -310,7 +348,7 @@ def suspend(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, reason:
         free_row(j, q, i)
     write_row(log, q, now, SUSPEND_ROW, i, reason)
     j.floats[J_DUE, i] = NEVER
-    outdate(j, q, i, K_STAMP)
+    outdate_end(j, q, i)
     wait_again(c, j, q, i, now, f)
 
 
@@ -371,6 +409,6 @@ def kill(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, n: int, now: float, f:
     lose_work(c, j, q, i)
     j.floats[J_DUE, i] = NEVER
     write_row(log, q, now, KILL_ROW, i, n)
-    outdate(j, q, i, K_STAMP)
+    outdate_end(j, q, i)
     wait_again(c, j, q, i, now, f)
     reopen_around(c, j, q, log, q.classes[C_SHAPE, k], at)

@@ -136,9 +136,8 @@ def take_pick(c: Cluster, s: int, rows: int, shares: bool, demands: bool, out: I
     return written
 
 
-@inner
-def change_held(c: Cluster, s: int, ids: I4, at: int, taking: bool, shares: bool, demands: bool) -> None:
-    """Take exactly the GPUs in ids[at:] for shape s, or give exactly them back."""
+@hot
+def _change_held(c: Cluster, s: int, ids: I4, at: int, taking: bool, shares: bool, demands: bool) -> None:
     gpus, milli = c.shape[S_GPUS, s], c.shape[S_MILLI, s]
     sign = 1 if taking else -1
     if gpus == 0:
@@ -171,6 +170,21 @@ def change_held(c: Cluster, s: int, ids: I4, at: int, taking: bool, shares: bool
         if demands:
             c.node[N_CPU, n] -= sign * part(c.shape[S_CPU, s], g, gpus)
             c.node[N_MEM, n] -= sign * part(c.shape[S_MEM, s], g, gpus)
+
+
+# each way is compiled by itself: what is one or the other all the time need not be asked for
+
+
+@inner
+def take_held(c: Cluster, s: int, ids: I4, at: int, shares: bool, demands: bool) -> None:
+    """Take exactly the GPUs in ids[at:] for shape s."""
+    _change_held(c, s, ids, at, True, shares, demands)
+
+
+@inner
+def give_held(c: Cluster, s: int, ids: I4, at: int, shares: bool, demands: bool) -> None:
+    """Give exactly the GPUs in ids[at:] back, which shape s has."""
+    _change_held(c, s, ids, at, False, shares, demands)
 
 
 @compiled

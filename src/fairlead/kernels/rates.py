@@ -46,23 +46,24 @@ from fairlead.kernels.columns import (
     Log,
     Queue,
 )
-from fairlead.kernels.events import END, code_of, outdate, push_event
+from fairlead.kernels.events import END, code_of, outdate_end, push_event
 from fairlead.kernels.jit import hot, inner, int64
 
 
 @hot
-def set_due(j: Jobs, q: Queue, i: int) -> None:
-    """When the present run ends, from J_SINCE, at its present rate."""
-    left = j.work[i] - j.floats[J_DONE, i]
+def set_due(j: Jobs, q: Queue, i: int, since: float, first: bool) -> None:
+    """When the present run ends, from `since`, at its present rate. `first`: it has never run before, so nothing is done and no
+    end was due."""
+    left = j.work[i] if first else j.work[i] - j.floats[J_DONE, i]
     if q.limit[Q_FAILURES] > 0.0 and j.floats[J_FAILS, i] >= 0.0:
         left -= j.floats[J_FAILS, i]
     if q.counter[R_RATES] != 0:
         left /= j.floats[J_RATE, i]
-    due = j.floats[J_SINCE, i] + left
+    due = since + left
     j.floats[J_DUE, i] = due
     if q.counter[R_LIVE] != 0:
         return
-    push_event(q, due, code_of(END, i, int64(j.ints[K_STAMP, i])))
+    push_event(q, due, code_of(END, i, 0 if first else int64(j.ints[K_STAMP, i])))
 
 
 @inner
@@ -139,5 +140,5 @@ def rerate_neighbours(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: floa
             j.floats[J_SINCE, v] = now
         j.floats[J_RATE, v] = rate
         if q.counter[R_LIVE] == 0:  # live, what was reported of it still holds
-            outdate(j, q, v, K_STAMP)
-        set_due(j, q, v)
+            outdate_end(j, q, v)
+        set_due(j, q, v, j.floats[J_SINCE, v], False)

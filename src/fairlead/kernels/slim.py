@@ -70,13 +70,14 @@ def _struct(context: Any, builder: Any, kind: Slim, value: Any = None) -> Any:
     return cgutils.create_struct_proxy(kind)(context, builder, value=value)
 
 
-def _element(context: Any, builder: Any, kind: Slim, array: Any, index: Any) -> Any:
+def _element(context: Any, builder: Any, kind: Slim, array: Any, index: Any, inbounds: bool = True) -> Any:
     it = _struct(context, builder, kind, array)
     if kind.dims == 2:
         row, column = cgutils.unpack_tuple(builder, index, 2)
         width = context.get_constant(INDEX, kind.width) if kind.width else it.length1
-        index = builder.add(builder.mul(row, width, flags=("nsw",)), column, flags=("nsw",))
-    return builder.gep(it.data, [index], inbounds=True)
+        flags = ("nsw",) if inbounds else ()
+        index = builder.add(builder.mul(row, width, flags=flags), column, flags=flags)
+    return builder.gep(it.data, [index], inbounds=inbounds)
 
 
 @templates.infer_global(operator.getitem)
@@ -249,6 +250,9 @@ if numba.config.DISABLE_JIT:
         """A tuple, to be passed as a pointer as long as the caller runs."""
         return members
 
+    def fetch(array: Any, index: Any) -> None:
+        """An element will soon be read: have it brought near. It need not exist."""
+
 else:
 
     @extending.intrinsic  # type: ignore[untyped-decorator]
@@ -271,3 +275,17 @@ else:
             return _point_at(context, builder, kind, args[0])
 
         return signature(kind, members), point
+
+    @extending.intrinsic  # type: ignore[untyped-decorator]
+    def fetch(typing: Any, array: Any, index: Any) -> Any:
+        """An element will soon be read: have it brought near. It need not exist."""
+
+        def prefetch(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            place = _element(context, builder, array, *args, inbounds=False)
+            place, i32 = builder.bitcast(place, ir.IntType(8).as_pointer()), ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [place.type, i32, i32, i32])
+            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            builder.call(function, [place, i32(0), i32(3), i32(1)])
+            return context.get_dummy_value()
+
+        return signature(types.none, array, array.index), prefetch
