@@ -43,6 +43,8 @@ MEMORY_GIB, SMALL_RUN_S, COMPILE_S = 1.5, 2.0, 30.0
 #: a run is repeated at least so often, unless that takes longer than this; and more often as long as all take less than this
 _LEAST_REPEATS, _LONG_S = 3, 15.0
 _REPEATS, _ENOUGH_S = 40, 12.0
+#: for so long before it is another one's turn
+_TURN_S = 1.5
 #: rounds in which two runs are compared
 _ROUNDS = 7
 _SMALL = "job_id,submit_s,gpus,duration_s\na,0,2,2\nb,0,1,8\nc,0,2,6\n"
@@ -174,16 +176,28 @@ class Bench:
         return Task(self._trace(jobs, nodes * GPUS_PER_NODE), nodes, policy)
 
     def time(self, task: Task) -> Timed:
-        """The best of a few runs, with a look at the yardstick before, between and after them: the machine is not the same for
-        seconds on end."""
-        walls: list[float] = []
-        samples = self.yardstick.measure()
+        return self.times([task])[0]
+
+    def times(self, tasks: list[Task]) -> list[Timed]:
+        """The best of a few runs of each, with a look at the yardstick before, between and after them: the machine is not the same
+        for seconds on end. Nor for a minute, so they take turns."""
+        walls: list[list[float]] = [[] for _ in tasks]
+        samples = [self.yardstick.measure() for _ in tasks]
+        steps = [0] * len(tasks)
+        while any(self._once_more(one) for one in walls):
+            for x, task in enumerate(tasks):
+                turn = 0.0
+                while turn < _TURN_S and self._once_more(walls[x]):
+                    wall_s, steps[x] = task.run()
+                    walls[x].append(wall_s)
+                    samples[x] += self.yardstick.measure()
+                    turn += wall_s
+        return [Timed(min(walls[x]), steps[x], statistics.median(samples[x])) for x in range(len(tasks))]
+
+    def _once_more(self, walls: list[float]) -> bool:
+        """Whether a task that has taken these times is to be run again."""
         repeats = _REPEATS if self.in_earnest else 1
-        while len(walls) < repeats and sum(walls) < (_LONG_S if len(walls) < _LEAST_REPEATS else _ENOUGH_S):
-            wall_s, steps = task.run()
-            walls.append(wall_s)
-            samples += self.yardstick.measure()
-        return Timed(min(walls), steps, statistics.median(samples))
+        return len(walls) < repeats and sum(walls) < (_LONG_S if len(walls) < _LEAST_REPEATS else _ENOUGH_S)
 
     def compare(self, one: Task, ten: Task, runs: int) -> Compared:
         """How the times of two tasks compare, as the median of a few rounds. In each, `runs` of the first, about as long together
@@ -225,16 +239,17 @@ def _run(trace: Trace, nodes: int, policy: str) -> Done:
 
 
 def speed(run: Bench) -> Iterator[Row]:
-    for policy, bar in POLICIES.items():
-        yield _speed(run, policy, bar)
+    return _speeds(run, POLICIES)
 
 
-def _speed(run: Bench, policy: str, bar: float) -> Row:
-    took = run.time(run.philly(policy, run.jobs, NODES))
-    jobs_per_s = run.jobs / took.wall_s
-    detail = f"{took.wall_s:.3g} s, {jobs_per_s:,.0f} jobs/s by {took.rounds_per_s:,.0f} rounds/s"
-    case = f"{policy}, {run.jobs:,} jobs on {NODES}x{GPUS_PER_NODE}"
-    return Row(case, jobs_per_s / took.rounds_per_s, "of the yardstick", bar, at_least=True, detail=detail)
+def _speeds(run: Bench, bars: dict[str, float]) -> Iterator[Row]:
+    """Each policy's jobs per second, beside its bar."""
+    tasks = [run.philly(policy, run.jobs, NODES) for policy in bars]
+    for (policy, bar), took in zip(bars.items(), run.times(tasks)):
+        jobs_per_s = run.jobs / took.wall_s
+        detail = f"{took.wall_s:.3g} s, {jobs_per_s:,.0f} jobs/s by {took.rounds_per_s:,.0f} rounds/s"
+        case = f"{policy}, {run.jobs:,} jobs on {NODES}x{GPUS_PER_NODE}"
+        yield Row(case, jobs_per_s / took.rounds_per_s, "of the yardstick", bar, at_least=True, detail=detail)
 
 
 def more_jobs(run: Bench) -> Iterator[Row]:
@@ -264,7 +279,7 @@ def _more_nodes(run: Bench, policy: str) -> Iterator[Row]:
 
 
 def cells(run: Bench) -> Iterator[Row]:
-    yield _speed(run, CELLS, CELLS_BAR)
+    yield from _speeds(run, {CELLS: CELLS_BAR})
     yield _more_jobs(run, CELLS)
     yield from _more_nodes(run, CELLS)
 

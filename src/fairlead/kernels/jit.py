@@ -234,7 +234,7 @@ def namesake(function: F, name: str) -> F:
 
 def in_cache(function: Callable[..., Any]) -> bool:
     """Whether a function that is compiled for one signature need not be compiled again. Its name among the files there is not enough:
-    another copy of the project keeps its own, and what was compiled before the source was written again does not count."""
+    another copy of the project keeps its own, and that of a file that was different then does not count."""
     if DISABLED:
         return True
     index = getattr(getattr(numba.njit(cache=True)(function)._cache, "_cache_file", None), "_load_index", None)
