@@ -152,6 +152,7 @@ def start_displacing(
     ):  # live: somebody else had given them more or less than they asked for, and now they wait
         reopen_all(q)
         return
+    in_vain = in_vain and j.ints[K_SCRATCH, 0] >= 0  # it has been suspended, and not put back
     if in_vain and not outranks(int64(j.ints[K_LEVEL, first]), j.floats[J_KEY, first], first, level, key, first):
         kv = int64(j.ints[K_CLASS, first])
         if q.classes[C_ROOT, kv] == first:

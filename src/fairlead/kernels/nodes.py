@@ -138,6 +138,7 @@ def take_pick(c: Cluster, s: int, rows: int, shares: bool, demands: bool, out: I
 
 @hot
 def _change_held(c: Cluster, s: int, ids: I4, at: int, taking: bool, shares: bool, demands: bool) -> None:
+    """Take exactly the GPUs in ids[at:] for shape s, or give exactly them back; compiled for each way by itself."""
     gpus, milli = c.shape[S_GPUS, s], c.shape[S_MILLI, s]
     sign = 1 if taking else -1
     if gpus == 0:
@@ -170,9 +171,6 @@ def _change_held(c: Cluster, s: int, ids: I4, at: int, taking: bool, shares: boo
         if demands:
             c.node[N_CPU, n] -= sign * part(c.shape[S_CPU, s], g, gpus)
             c.node[N_MEM, n] -= sign * part(c.shape[S_MEM, s], g, gpus)
-
-
-# each way is compiled by itself: what is one or the other all the time need not be asked for
 
 
 @inner
