@@ -22,6 +22,8 @@ from numba import types as _types
 from numba.core import codegen as _codegen
 from numba.core import config as _config
 
+from fairlead.kernels.collecting import no_collecting
+
 # numba types its own interface only in part
 numba: Any = _numba
 types: Any = _types
@@ -95,10 +97,10 @@ def settle_types(types_by_name: Mapping[str, Any], root: Callable[..., Any]) -> 
             if arguments not in dispatcher.overloads:
                 dispatcher.disable_compile(False)
                 missing[dispatcher] = arguments
-    for dispatcher, arguments in missing.items():
-        with _linked_only():
+    with no_collecting(), _linked_only():
+        for dispatcher, arguments in missing.items():
             dispatcher.compile(arguments)
-        dispatcher.disable_compile()
+            dispatcher.disable_compile()
 
 
 @contextmanager
@@ -210,7 +212,7 @@ def compiled_as(signature: Any, *, cached: bool = True, for_python: bool = True)
     def decorate(function: F) -> F:
         if DISABLED:
             return function
-        with _linked_only():
+        with no_collecting(), _linked_only():
             result: F = numba.njit(signature, **_OPTIONS, cache=cached, no_cpython_wrapper=not for_python)(function)
         return result
 

@@ -281,7 +281,7 @@ else:
         """An element will soon be read: have it brought near. It need not exist."""
 
         def prefetch(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            place = _element(context, builder, array, *args, inbounds=False)
+            place = _element(context, builder, array, args[0], args[1], inbounds=False)
             place, i32 = builder.bitcast(place, ir.IntType(8).as_pointer()), ir.IntType(32)
             kind = ir.FunctionType(ir.VoidType(), [place.type, i32, i32, i32])
             function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from fairlead.kernels.bits import add_to, words
+from fairlead.kernels.collecting import no_collecting
 from fairlead.kernels.columns import I8, Desk
 from fairlead.kernels.desk import empty_desk
 from fairlead.policy.hived.algorithm import Hived
 from fairlead.policy.hived.build import Chain
 from fairlead.policy.hived.cells import OPPORTUNISTIC, PhysicalCell, VirtualCell
-from fairlead.policy.hived.setup import Setup, no_collecting
+from fairlead.policy.hived.setup import Setup
 from fairlead.policy.hived.tables import (
     CELL_COLUMNS,
     CH_BASE,

@@ -7,14 +7,13 @@ makes it opportunistic.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from fairlead.kernels.collecting import no_collecting
 from fairlead.kernels.columns import (
     C_FIXED,
     C_SHAPE,
@@ -93,18 +92,6 @@ def order_of(values: Mapping[str, Any]) -> type[QueuePolicy]:
             "this can't order jobs in a virtual cluster", column="order", value=values["order"], accepts=accepts
         )
     return found
-
-
-@contextmanager
-def no_collecting() -> Iterator[None]:
-    """Cells are many small objects, none of them garbage: looking for some would take longer than making them."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 @no_collecting()
