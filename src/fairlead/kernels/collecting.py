@@ -16,5 +16,9 @@ def no_collecting() -> Iterator[None]:
     try:
         yield
     finally:
+        # what was made counts as old at once, or all of it would be looked through now; what is frozen stays so
+        if gc.get_freeze_count() == 0:
+            gc.freeze()
+            gc.unfreeze()
         if was:
             gc.enable()
