@@ -62,7 +62,7 @@ def apart(seed: int, jobs: int = 1500) -> Trace:
     return Trace(submit_s=np.sort(rng.uniform(0.0, span_s, jobs)), gpus=gpus, duration_s=duration_s, source="apart")
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("workload", [in_heaps, apart])
 @pytest.mark.parametrize(
     "policy", ["tiresias:thresholds=100", "tiresias:thresholds=200/800,knob=2", "srtf", "priority:preempt=true"]
