@@ -289,7 +289,7 @@ def with_closed_nodes(policy: str, seed: int, quota: int | None) -> list[tuple[f
 
 
 @pytest.mark.parametrize("policy", ["srtf", "las:quantum=60", "tiresias:thresholds=200"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(6))
 def test_who_runs_on_a_closed_node_is_not_displaced_in_vain(policy: str, seed: int) -> None:
     """With quotas, though nobody reaches them, room is made by releasing one job after another: it must come out the same."""
     rows = with_closed_nodes(policy, seed, None)

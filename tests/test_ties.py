@@ -59,10 +59,16 @@ def apart(seed: int, jobs: int = 1500) -> Trace:
     gpus = rng.choice([1, 1, 1, 1, 2, 3, 4, 8, 12], jobs)
     duration_s = rng.lognormal(5.0, 1.5, jobs)
     span_s = float((gpus * duration_s).sum()) / CLUSTER.gpus
-    return Trace(submit_s=np.sort(rng.uniform(0.0, span_s, jobs)), gpus=gpus, duration_s=duration_s, source="apart")
+    return Trace(
+        submit_s=np.sort(rng.uniform(0.0, span_s, jobs)),
+        gpus=gpus,
+        duration_s=duration_s,
+        priority=rng.integers(0, 5, jobs),
+        source="apart",
+    )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("workload", [in_heaps, apart])
 @pytest.mark.parametrize(
     "policy", ["tiresias:thresholds=100", "tiresias:thresholds=200/800,knob=2", "srtf", "priority:preempt=true"]
