@@ -6,9 +6,11 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from fairlead.backends.local.settings import LocalSettings
 from fairlead.model.errors import InputError
 from fairlead.runtime.protocols import Order, ReportKind, Suspension
 
-from .harness import ONE, Bench, is_gone, local, python, until
+from .harness import ONE, PATIENCE_S, Bench, is_gone, local, python, until
 
 #: holds an executor, begins what it is told and waits to be killed
 HOLDER = textwrap.dedent("""
@@ -307,6 +309,31 @@ def test_the_nursery_may_die_too(path: Path) -> None:
             nursery.wait()
             assert (await bench.run("true", job="next")).exit_code == 0
             assert bench.state()["phase"] == "running"
+
+    asyncio.run(scenario())
+
+
+def test_closed_while_a_supervisor_is_being_launched_nothing_of_ours_is_left(path: Path) -> None:
+    async def scenario() -> None:
+        begun, go = threading.Event(), threading.Event()
+        async with local(path) as bench:
+            launcher = bench.executor._launcher
+            launch = launcher.launch
+
+            def slowly(path: str) -> socket.socket:
+                begun.set()
+                go.wait(PATIENCE_S)
+                return launch(path)
+
+            launcher.launch = slowly  # type: ignore[method-assign]
+            starting = asyncio.create_task(bench.start("true"))
+            await until(begun.is_set)
+            starting.cancel()
+            threading.Timer(0.1, go.set).start()
+        assert go.is_set()
+        assert (launcher._nursery, launcher._requests) == (None, None)
+        async with local(path) as bench:  # it had been ordered, so it runs
+            await until(lambda: bench.executor._runs["job", 1].phase == "ended")
 
     asyncio.run(scenario())
 

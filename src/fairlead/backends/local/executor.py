@@ -188,8 +188,8 @@ class LocalExecutor:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for run in self._runs.values():
             self._unlink(run)
+        self._threads.shutdown()  # first: a launch under way would begin another nursery, which nobody ends
         self._launcher.close()
-        self._threads.shutdown()
         self._lock.release()
         self._reports.put_nowait(None)
 
