@@ -28,10 +28,10 @@ types: setup
 	$(BIN)/mypy
 
 test: lint types
-	$(BIN)/python -m pytest -n 2 -m "not long"
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not long"
 
 test-all: lint types
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info

@@ -47,6 +47,21 @@ class PhysicalCellSpec:
             yield cell
             left.extend(reversed(cell.children))
 
+    def nodes(self) -> Iterator[PhysicalCellSpec]:
+        """The nodes in this cell, or this one. It does not look inside them, where most of a cluster's cells are."""
+        if self.machine:
+            yield self
+        else:
+            for child in self.children:
+                yield from child.nodes()
+
+    def leaves(self) -> list[PhysicalCellSpec]:
+        """The GPUs in it."""
+        found = [self]
+        while found[0].children:
+            found = [child for cell in found for child in cell.children]
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class CellQuota:
@@ -147,7 +162,7 @@ def check_physical(spec: CellsSpec) -> None:
 
 
 def check_virtual(spec: CellsSpec) -> None:
-    known = spec.pinned_cells()
+    known = spec.pinned_cells() if any(vc.pinned for vc in spec.virtual.values()) else {}
     for vc in spec.virtual.values():
         _check_owner(spec, vc, known)
     for chain in spec.chains:

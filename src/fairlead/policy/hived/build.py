@@ -59,7 +59,7 @@ def build_chains(spec: CellsSpec) -> tuple[dict[str, Chain], dict[str, PhysicalC
         if top.kind not in chains:
             chains[top.kind] = _new_chain(spec, top.kind)
         chain = chains[top.kind]
-        cell = _physical(chain, top, chain.top, "", pinned)
+        cell = _physical(chain, top, chain.top, [], pinned)
         chain.free.add(cell)
     for chain in chains.values():
         count = len(chain.all[chain.top])
@@ -89,13 +89,14 @@ def _new_chain(spec: CellsSpec, name: str) -> Chain:
 
 
 def _physical(
-    chain: Chain, one: PhysicalCellSpec, level: int, node: str, pinned: dict[str, PhysicalCell]
+    chain: Chain, one: PhysicalCellSpec, level: int, node: list[str], pinned: dict[str, PhysicalCell]
 ) -> PhysicalCell:
+    """`node`: the name of the node around it, as a list that all parts of that node have in common."""
     node_level = chain.node_level
     cell = PhysicalCell(chain.name, one.kind, level, chain.gpus[level - 1], level >= node_level, one.address)
-    chain.all.add(cell)
+    chain.all.at[level].append(cell)
     if level == node_level:
-        node = one.name
+        node = [one.name]
     if one.pinned:
         cell.pinned = True
         pinned[one.pinned] = cell
@@ -105,7 +106,7 @@ def _physical(
         part = _physical(chain, child, level - 1, node, pinned)
         part.parent = cell
         cell.children.append(part)
-    cell.nodes = [node] if level <= node_level else [name for child in cell.children for name in child.nodes]
+    cell.nodes = node if level <= node_level else [name for child in cell.children for name in child.nodes]
     return cell
 
 

@@ -56,9 +56,10 @@ class Cell(Generic[Kin]):
         return f"<{self.kind} {self.address}>"
 
     def leaves(self) -> list[Kin]:
-        if not self.children:
-            return [self]  # type: ignore[list-item]
-        return [leaf for child in self.children for leaf in child.leaves()]
+        found: list[Kin] = [self]  # type: ignore[list-item]
+        while found[0].children:  # cells of one level are all of GPUs, or all GPUs
+            found = [child for cell in found for child in cell.children]
+        return found
 
     def set_priority(self, priority: int) -> None:
         """Of a GPU, and of everything around it."""

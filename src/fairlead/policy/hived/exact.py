@@ -54,7 +54,7 @@ class HivedExact(Planner):
         self.classes = {one.number: one for one in self.setup.classes}
         self.hived = Hived(self.setup.spec)
         machines = {node.name: number for number, node in enumerate(view.cluster.nodes)}
-        addresses = {cell.address: cell for top in self.setup.spec.physical for cell in top.walk() if cell.machine}
+        addresses = {node.address: node for top in self.setup.spec.physical for node in top.nodes()}
         self.gpus_of = {
             machines[addresses[node.address].machine]: node.leaves()
             for chain in self.hived.chains.values()

@@ -183,25 +183,21 @@ class Layout:
         self._fill()
 
     def _number_cells(self) -> None:
-        physical = [cell for chain in self.chains for cells in chain.all.at for cell in cells]
         gpus = {}
         for chain in self.chains:
             for node in chain.all[chain.node_level]:
                 for gpu in node.leaves():
                     gpus[self.setup.gpu_ids[node.address, gpu.index]] = gpu
-        virtual = [
+        self.physical: list[PhysicalCell] = [gpus[number] for number in range(len(gpus))]
+        self.physical += [cell for chain in self.chains for cells in chain.all.at[2:] for cell in cells]
+        self.virtual: list[VirtualCell] = [
             cell
             for vc in self.vcs
             for levels in (*vc.all.values(), *vc.pinned.values())
             for cells in levels
             for cell in cells
         ]
-        first = [gpus[number] for number in range(len(gpus))]
-        self.cells: list[PhysicalCell | VirtualCell] = [
-            *first,
-            *(cell for cell in physical if cell.level > 1),
-            *virtual,
-        ]
+        self.cells: list[PhysicalCell | VirtualCell] = [*self.physical, *self.virtual]
         for i, cell in enumerate(self.cells):
             cell.number = i
 
@@ -244,33 +240,44 @@ class Layout:
     def _file_cells(self) -> None:
         """Column by column: a cluster of 64,000 GPUs has a quarter of a million cells, and numpy takes its time for each entry."""
         t, cells = self.t, self.cells
-        tops = [cell for cell in cells if cell.parent is None]
-        at, leaf0 = self.lists.put([gpu.number for top in tops for gpu in top.leaves()]), [0] * len(cells)
-        for top in tops:
-            _spread(top, at, leaf0)
-            at += top.gpus
-        t[:, X_LEAF0] = leaf0
-        t[:, X_PARENT] = [-1 if cell.parent is None else cell.parent.number for cell in cells]
-        t[:, X_LEVEL] = [cell.level for cell in cells]
-        t[:, X_LV] = [self.levels_at + self.row[cell.chain, cell.level] * LEVEL_SIZE for cell in cells]
-        t[:, X_GPUS] = [cell.gpus for cell in cells]
-        t[:, X_NKIDS] = kids = np.array([len(cell.children) for cell in cells], np.int64)
-        first = self.lists.put([kid.number for cell in cells for kid in cell.children])
-        t[:, X_KIDS] = np.where(kids > 0, first + np.cumsum(kids) - kids, -1)
+        at = {chain.name: [0, *(self.lv(chain, level) for level in range(1, chain.top + 1))] for chain in self.chains}
+        t[:, X_LV] = [at[cell.chain][cell.level] for cell in cells]
+        levels = self.levels[(t[:, X_LV] - self.levels_at) // LEVEL_SIZE]
+        t[:, X_LEVEL], t[:, X_GPUS] = levels[:, L_LEVEL], levels[:, L_GPUS]
+        self._file_parts()
         t[:, X_BOUND] = [-1 if cell.bound is None else cell.bound.number for cell in cells]
         t[:, [X_USED, X_OPP, X_BAD, X_SPLIT, X_PIN, X_HELD, X_DIRTY, X_MARK]] = 0
         # of a GPU; FREE is NOBODY, and OPPORTUNISTIC is OPPORTUNIST
         t[:, X_SLOT] = [NOBODY if cell.children else cell.priority for cell in cells]
-        there = [cell for cell in cells if isinstance(cell, PhysicalCell)]  # they come first
-        for i, cell in enumerate(there):
+        for i, cell in enumerate(self.physical):
             if cell.split or cell.pinned or cell.used:
                 t[i, X_SPLIT], t[i, X_PIN] = cell.split, cell.pinned
                 t[i, X_OPP] = cell.used.get(OPPORTUNISTIC, 0)
         vc_number = {vc.name: v for v, vc in enumerate(self.vcs)}
-        owned, rest = [cell for cell in cells if isinstance(cell, VirtualCell)], t[len(there) :]
+        owned, rest = self.virtual, t[len(self.physical) :]
         rest[:, X_ROOT] = [cell.root.number for cell in owned]
         rest[:, X_VC] = [vc_number[cell.vc] for cell in owned]
         rest[:, X_HELD] = [_guaranteed(cell) if cell.root is cell and cell.used else 0 for cell in owned]
+
+    def _file_parts(self) -> None:
+        """Who is made of whom; and where among the GPUs of its top cell those of each cell begin."""
+        t, cells = self.t, self.cells
+        t[:, X_NKIDS] = kids = np.array([len(cell.children) for cell in cells], np.int64)
+        parts = np.array([part.number for cell in cells for part in cell.children], np.int64)
+        whole, first = np.repeat(np.arange(len(cells)), kids), np.cumsum(kids) - kids
+        t[parts, X_PARENT] = whole
+        level, gpus, leaf0 = t[:, X_LEVEL], t[:, X_GPUS], np.zeros(len(cells), np.int64)
+        tops = np.flatnonzero(t[:, X_PARENT] < 0)
+        leaf0[tops] = np.cumsum(gpus[tops]) - gpus[tops]
+        before = (np.arange(len(parts)) - first[whole]) * gpus[parts]  # GPUs of a part's elder siblings
+        for one in range(int(level.max()) - 1, 0, -1):
+            here = level[parts] == one
+            leaf0[parts[here]] = leaf0[whole[here]] + before[here]
+        single = np.flatnonzero(level == 1)
+        leaves = np.zeros(len(single), np.int64)
+        leaves[leaf0[single]] = single
+        t[:, X_LEAF0] = self.lists.put(leaves) + leaf0
+        t[:, X_KIDS] = np.where(kids > 0, self.lists.put(parts) + first, -1)
 
     def _file_owners(self) -> None:
         self.header[H_VCS] = self.lists.room(len(self.vcs) * VC_SIZE)
@@ -342,9 +349,7 @@ class Layout:
 
     def _file_nodes(self, machines: Sequence[str]) -> None:
         """By machine, its GPUs, in the order of the cells."""
-        machine = {
-            cell.address: cell.machine for top in self.setup.spec.physical for cell in top.walk() if cell.machine
-        }
+        machine = {node.address: node.machine for top in self.setup.spec.physical for node in top.nodes()}
         found = {
             machine[node.address]: [gpu.number for gpu in node.leaves()]
             for chain in self.chains
@@ -409,13 +414,6 @@ class Layout:
 def _guaranteed(cell: PhysicalCell | VirtualCell) -> int:
     """GPUs of a cell that guaranteed jobs have."""
     return sum(count for priority, count in cell.used.items() if priority != OPPORTUNISTIC)
-
-
-def _spread(cell: PhysicalCell | VirtualCell, at: int, leaf0: list[int]) -> None:
-    leaf0[cell.number] = at
-    for kid in cell.children:
-        _spread(kid, at, leaf0)
-        at += kid.gpus
 
 
 #: fresh cells in, cells that jobs hold out, and the GPUs of each of those jobs

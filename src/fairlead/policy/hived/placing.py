@@ -34,14 +34,10 @@ class NodeView(Generic[AnyCell]):
 
     def __init__(self, levels: Sequence[Sequence[AnyCell]], across_priorities: bool) -> None:
         self.across_priorities = across_priorities
-        self.nodes: list[_Node[AnyCell]] = []
-        seen: set[AnyCell] = set()
         top = next((k for k, cells in enumerate(levels) if cells and cells[0].has_node), len(levels) - 1)
-        for level in range(top, 0, -1):
-            for cell in levels[level]:
-                if _as_node(cell) not in seen:
-                    seen.add(cell)
-                    self.nodes.append(_Node(cell))
+        self.nodes: list[_Node[AnyCell]] = [
+            _Node(cell) for level in range(top, 0, -1) for cell in levels[level] if level == top or cell.parent is None
+        ]
 
     def place(self, sizes: list[int], priority: int, suggested: Suggested) -> tuple[list[list[AnyCell]] | None, str]:
         """GPUs for each of the pods, whose sizes ascend, or why there are none. Nobody is preempted if it can be helped."""
@@ -95,13 +91,6 @@ class NodeView(Generic[AnyCell]):
         there = node.cell if isinstance(node.cell, PhysicalCell) else node.cell.bound
         node.healthy = there is None or there.healthy
         node.suggested = there is None or suggested(there.nodes[0])
-
-
-def _as_node(cell: AnyCell) -> AnyCell:
-    """The node around a cell; the topmost cell where that is less than a node."""
-    while not cell.has_node and cell.parent is not None:
-        cell = cell.parent
-    return cell
 
 
 def _available(node: AnyCell, priority: int) -> list[AnyCell]:

@@ -231,14 +231,13 @@ def _nodes(spec: CellsSpec, chain: str) -> int:
 def _gpu_ids(view: View, spec: CellsSpec) -> dict[tuple[str, int], int]:
     """A node's GPUs are numbered in the order of their indices."""
     firsts, at = {}, 0
-    for node in view.cluster.nodes:
-        firsts[node.name] = at
-        at += node.gpus
+    for machine in view.cluster.nodes:
+        firsts[machine.name] = at
+        at += machine.gpus
     found = {}
     for top in spec.physical:
-        for cell in top.walk():
-            if cell.machine:
-                indices = sorted(int(gpu.name) for gpu in cell.walk() if not gpu.children)
-                for position, index in enumerate(indices):
-                    found[cell.address, index] = firsts[cell.machine] + position
+        for node in top.nodes():
+            indices = sorted(int(gpu.name) for gpu in node.leaves())
+            for number, index in enumerate(indices, firsts[node.machine]):
+                found[node.address, index] = number
     return found
