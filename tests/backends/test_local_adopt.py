@@ -313,6 +313,20 @@ def test_the_nursery_may_die_too(path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_a_nursery_that_does_not_leave_is_killed(path: Path) -> None:
+    async def scenario() -> None:
+        async with local(path) as bench:
+            await bench.begin("sleep", "600")
+            nursery = bench.executor._launcher._nursery
+            assert nursery
+            os.kill(nursery.pid, signal.SIGSTOP)
+        assert nursery.returncode == -signal.SIGKILL
+        async with local(path) as bench:
+            assert [found.running for found in await bench.executor.found()] == [True]
+
+    asyncio.run(scenario())
+
+
 def test_closed_while_a_supervisor_is_being_launched_nothing_of_ours_is_left(path: Path) -> None:
     async def scenario() -> None:
         begun, go = threading.Event(), threading.Event()

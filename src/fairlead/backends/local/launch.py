@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import subprocess
@@ -64,8 +63,11 @@ class Launcher:
             self._requests.close()
             self._requests = None
         if self._nursery:
-            with contextlib.suppress(subprocess.TimeoutExpired):
+            try:
                 self._nursery.wait(5)  # it leaves when its socket is closed
+            except subprocess.TimeoutExpired:  # what it had not begun yet, the next executor finds ordered and begins
+                self._nursery.kill()
+                self._nursery.wait()
             self._nursery = None
 
     def _start(
