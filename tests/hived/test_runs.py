@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fairlead.model.cell_shares import default_cells
+from fairlead.model.cells import CellQuota, VirtualClusterSpec
 from fairlead.model.cluster import ClusterSpec, TenantSpec, parse_cluster_shape
 from fairlead.model.errors import InputError
 from fairlead.model.event import EventKind
@@ -59,6 +61,20 @@ def test_a_tenant_has_its_share_whatever_others_do(hived: str) -> None:
     trace = jobs("0 1 100 red 0\n" * 8 + "1 8 10 blue 0\n1 1 10 red 0")
     run = simulate(trace, shared("2x8", red=8, blue=8), hived)
     assert starts(run) == [0.0] * 8 + [1.0, 100.0], "red's ninth waits for red's own cells, blue's node is whole"
+
+
+def test_who_owns_no_cells_may_still_say_so(hived: str) -> None:
+    cluster = parse_cluster_shape("2x8")
+    spec = default_cells(cluster)
+    (chain,) = spec.chains
+    owners = {
+        "red": VirtualClusterSpec("red", (CellQuota(chain, chain, 2),)),
+        "blue": VirtualClusterSpec("blue", (CellQuota(chain, chain, 0),)),
+    }
+    trace = jobs("0 8 10 red 0\n0 8 10 blue -1\n0 8 10 blue 0")
+    run = simulate(trace, replace(cluster, cells=replace(spec, virtual=owners)), hived)
+    assert starts(run)[:2] == [0, 0]
+    assert np.isnan(starts(run)[2])
 
 
 def test_a_job_becomes_whole_nodes_and_the_rest(hived: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fairlead.model.cells import CellsSpec, PhysicalCellSpec
-from fairlead.policy.hived.cells import Levels, PhysicalCell, VirtualCell
+from fairlead.policy.hived.cells import Kin, Levels, PhysicalCell, VirtualCell
 
 ByLevel = list[list[VirtualCell]]  #: position 0 is empty: levels begin at 1
 
@@ -55,12 +55,12 @@ def build_chains(spec: CellsSpec) -> tuple[dict[str, Chain], dict[str, PhysicalC
     """Chains by name, and pinned cells by their id."""
     chains: dict[str, Chain] = {}
     pinned: dict[str, PhysicalCell] = {}
+    tops: dict[str, list[PhysicalCellSpec]] = {}
     for top in spec.physical:
-        if top.kind not in chains:
-            chains[top.kind] = _new_chain(spec, top.kind)
-        chain = chains[top.kind]
-        cell = _physical(chain, top, chain.top, [], pinned)
-        chain.free.add(cell)
+        tops.setdefault(top.kind, []).append(top)
+    for kind, cells in tops.items():
+        chains[kind] = _new_chain(spec, kind)
+        _add_physical(chains[kind], cells, pinned)
     for chain in chains.values():
         count = len(chain.all[chain.top])
         for level in range(chain.top, 0, -1):
@@ -88,26 +88,40 @@ def _new_chain(spec: CellsSpec, name: str) -> Chain:
     )
 
 
-def _physical(
-    chain: Chain, one: PhysicalCellSpec, level: int, node: list[str], pinned: dict[str, PhysicalCell]
-) -> PhysicalCell:
-    """`node`: the name of the node around it, as a list that all parts of that node have in common."""
-    node_level = chain.node_level
-    cell = PhysicalCell(chain.name, one.kind, level, chain.gpus[level - 1], level >= node_level, one.address)
-    chain.all.at[level].append(cell)
-    if level == node_level:
-        node = [one.name]
-    if one.pinned:
-        cell.pinned = True
-        pinned[one.pinned] = cell
-    if level == 1:
-        cell.index = int(one.name)
-    for child in one.children:
-        part = _physical(chain, child, level - 1, node, pinned)
-        part.parent = cell
-        cell.children.append(part)
-    cell.nodes = node if level <= node_level else [name for child in cell.children for name in child.nodes]
-    return cell
+def _add_physical(chain: Chain, tops: list[PhysicalCellSpec], pinned: dict[str, PhysicalCell]) -> None:
+    """Level by level: there may be a hundred thousand, and whoever goes through a level finds its cells side by side."""
+    specs, above = tops, list[PhysicalCell]()
+    for level in range(chain.top, 0, -1):
+        gpus, has_node = chain.gpus[level - 1], level >= chain.node_level
+        cells = [PhysicalCell(chain.name, one.kind, level, gpus, has_node, one.address) for one in specs]
+        chain.all.at[level] = cells
+        _join(above, cells)
+        for cell, one in zip(cells, specs):
+            if level == chain.node_level:
+                cell.nodes = [one.name]
+            elif level < chain.node_level:
+                assert cell.parent is not None
+                cell.nodes = cell.parent.nodes  # one list for all parts of a node
+            if level == 1:
+                cell.index = int(one.name)
+            if one.pinned:
+                cell.pinned = True
+                pinned[one.pinned] = cell
+        specs, above = [part for one in specs for part in one.children], cells
+    for level in range(chain.node_level + 1, chain.top + 1):
+        for cell in chain.all[level]:
+            cell.nodes = [name for part in cell.children for name in part.nodes]
+    for cell in chain.all[chain.top]:
+        chain.free.add(cell)
+
+
+def _join(above: list[Kin], cells: list[Kin]) -> None:
+    """`cells` are the parts of those of the level above, each of which has as many."""
+    fan_out = len(cells) // max(len(above), 1)
+    for number, cell in enumerate(above):
+        cell.children = cells[number * fan_out : (number + 1) * fan_out]
+        for part in cell.children:
+            part.parent = cell
 
 
 def build_virtual(
@@ -122,18 +136,18 @@ def build_virtual(
             chain = chains[quota.chain]
             level = chain.levels.index(quota.kind) + 1
             _own(vc, chain, level, quota.count)
-            for _ in range(quota.count):
-                tree = vc.all.setdefault(quota.chain, [[] for _ in range(chain.top + 1)])
-                root = _virtual(vc.name, chain, level, f"{name}/{number}", 0, tree, None)
-                roots = vc.preassigned.setdefault(quota.chain, [[] for _ in range(chain.top + 1)])
-                roots[level].append(root)
-                number += 1
+            if quota.count == 0:
+                continue
+            tree = vc.all.setdefault(quota.chain, [[] for _ in range(chain.top + 1)])
+            roots = vc.preassigned.setdefault(quota.chain, [[] for _ in range(chain.top + 1)])
+            roots[level] += _add_virtual(name, chain, level, range(number, number + quota.count), tree)
+            number += quota.count
         for pin in asked.pinned:
             cell = pinned[pin]
             chain = chains[cell.chain]
             _own(vc, chain, cell.level, 1)
             tree = vc.pinned[pin] = [[] for _ in range(cell.level + 1)]
-            _virtual(vc.name, chain, cell.level, f"{name}/{number}", 0, tree, None)
+            _add_virtual(name, chain, cell.level, range(number, number + 1), tree)
             number += 1
     return found
 
@@ -145,17 +159,21 @@ def _own(vc: VirtualCluster, chain: Chain, level: int, count: int) -> None:
     chain.owned[level] += count
 
 
-def _virtual(
-    vc: str, chain: Chain, level: int, address: str, number: int, tree: ByLevel, root: VirtualCell | None
-) -> VirtualCell:
-    """`number` is the cell's among those of its level in its preassigned cell."""
-    kind, gpus = chain.levels[level - 1], chain.gpus[level - 1]
-    cell = VirtualCell(vc, chain.name, kind, level, gpus, level >= chain.node_level, address)
-    tree[level].append(cell)
-    cell.root = root or cell
-    fan_out = chain.fan_out[level - 1]
-    for i in range(number * fan_out, (number + 1) * fan_out):
-        child = _virtual(vc, chain, level - 1, f"{address}/{i}", i, tree, cell.root)
-        child.parent = cell
-        cell.children.append(child)
-    return cell
+def _add_virtual(vc: str, chain: Chain, top: int, numbers: range, tree: ByLevel) -> list[VirtualCell]:
+    """Preassigned cells of one level, by their numbers, and all that they are made of. A part is named by its number among
+    those of its level in its preassigned cell."""
+    addresses, above, roots = [f"{vc}/{number}" for number in numbers], list[VirtualCell](), list[VirtualCell]()
+    for level in range(top, 0, -1):
+        kind, gpus, has_node = chain.levels[level - 1], chain.gpus[level - 1], level >= chain.node_level
+        cells = [VirtualCell(vc, chain.name, kind, level, gpus, has_node, address) for address in addresses]
+        tree[level] += cells
+        _join(above, cells)
+        roots = roots or cells
+        each, fan_out = len(cells) // len(numbers), chain.fan_out[level - 1]
+        addresses = []
+        for i, cell in enumerate(cells):
+            cell.root = roots[i // each]
+            first = i % each * fan_out
+            addresses += [f"{cell.address}/{part}" for part in range(first, first + fan_out)]
+        above = cells
+    return roots

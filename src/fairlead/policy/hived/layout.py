@@ -239,45 +239,52 @@ class Layout:
 
     def _file_cells(self) -> None:
         """Column by column: a cluster of 64,000 GPUs has a quarter of a million cells, and numpy takes its time for each entry."""
-        t, cells = self.t, self.cells
+        t = self.t
         at = {chain.name: [0, *(self.lv(chain, level) for level in range(1, chain.top + 1))] for chain in self.chains}
-        t[:, X_LV] = [at[cell.chain][cell.level] for cell in cells]
+        t[:, X_LV] = [at[cell.chain][cell.level] for cell in self.cells]
         levels = self.levels[(t[:, X_LV] - self.levels_at) // LEVEL_SIZE]
-        t[:, X_LEVEL], t[:, X_GPUS] = levels[:, L_LEVEL], levels[:, L_GPUS]
+        t[:, X_LEVEL], t[:, X_GPUS], t[:, X_NKIDS] = levels[:, L_LEVEL], levels[:, L_GPUS], levels[:, L_FAN]
         self._file_parts()
-        t[:, X_BOUND] = [-1 if cell.bound is None else cell.bound.number for cell in cells]
-        t[:, [X_USED, X_OPP, X_BAD, X_SPLIT, X_PIN, X_HELD, X_DIRTY, X_MARK]] = 0
-        # of a GPU; FREE is NOBODY, and OPPORTUNISTIC is OPPORTUNIST
-        t[:, X_SLOT] = [NOBODY if cell.children else cell.priority for cell in cells]
-        for i, cell in enumerate(self.physical):
-            if cell.split or cell.pinned or cell.used:
-                t[i, X_SPLIT], t[i, X_PIN] = cell.split, cell.pinned
-                t[i, X_OPP] = cell.used.get(OPPORTUNISTIC, 0)
         vc_number = {vc.name: v for v, vc in enumerate(self.vcs)}
-        owned, rest = self.virtual, t[len(self.physical) :]
-        rest[:, X_ROOT] = [cell.root.number for cell in owned]
-        rest[:, X_VC] = [vc_number[cell.vc] for cell in owned]
-        rest[:, X_HELD] = [_guaranteed(cell) if cell.root is cell and cell.used else 0 for cell in owned]
+        t[len(self.physical) :, X_VC] = [vc_number[cell.vc] for cell in self.virtual]
+        t[:, [X_USED, X_OPP, X_BAD, X_SPLIT, X_PIN, X_HELD, X_DIRTY, X_MARK]] = 0
+        t[:, X_SLOT] = NOBODY  # which is FREE, and OPPORTUNIST is OPPORTUNISTIC
+        for cell in self.physical:
+            i = cell.number
+            if cell.bound is not None:
+                t[i, X_BOUND], t[cell.bound.number, X_BOUND] = cell.bound.number, i
+            if cell.split or cell.pinned:
+                t[i, X_SPLIT], t[i, X_PIN] = cell.split, cell.pinned
+            if cell.used:
+                t[i, X_OPP] = cell.used.get(OPPORTUNISTIC, 0)
+                t[i, X_SLOT] = NOBODY if cell.children else cell.priority
+        for owned in self.virtual:
+            if owned.used:
+                t[owned.number, X_HELD] = _guaranteed(owned) if owned.root is owned else 0
+                t[owned.number, X_SLOT] = NOBODY if owned.children else owned.priority
 
     def _file_parts(self) -> None:
         """Who is made of whom; and where among the GPUs of its top cell those of each cell begin."""
         t, cells = self.t, self.cells
-        t[:, X_NKIDS] = kids = np.array([len(cell.children) for cell in cells], np.int64)
         parts = np.array([part.number for cell in cells for part in cell.children], np.int64)
+        kids = t[:, X_NKIDS]
         whole, first = np.repeat(np.arange(len(cells)), kids), np.cumsum(kids) - kids
         t[parts, X_PARENT] = whole
-        level, gpus, leaf0 = t[:, X_LEVEL], t[:, X_GPUS], np.zeros(len(cells), np.int64)
+        level, gpus = t[:, X_LEVEL], t[:, X_GPUS]
         tops = np.flatnonzero(t[:, X_PARENT] < 0)
-        leaf0[tops] = np.cumsum(gpus[tops]) - gpus[tops]
+        top, leaf0 = np.zeros(len(cells), np.int64), np.zeros(len(cells), np.int64)
+        top[tops], leaf0[tops] = tops, np.cumsum(gpus[tops]) - gpus[tops]
         before = (np.arange(len(parts)) - first[whole]) * gpus[parts]  # GPUs of a part's elder siblings
         for one in range(int(level.max()) - 1, 0, -1):
-            here = level[parts] == one
+            here = np.flatnonzero(level[parts] == one)
+            top[parts[here]] = top[whole[here]]
             leaf0[parts[here]] = leaf0[whole[here]] + before[here]
         single = np.flatnonzero(level == 1)
         leaves = np.zeros(len(single), np.int64)
         leaves[leaf0[single]] = single
         t[:, X_LEAF0] = self.lists.put(leaves) + leaf0
         t[:, X_KIDS] = np.where(kids > 0, self.lists.put(parts) + first, -1)
+        t[len(self.physical) :, X_ROOT] = top[len(self.physical) :]
 
     def _file_owners(self) -> None:
         self.header[H_VCS] = self.lists.room(len(self.vcs) * VC_SIZE)
