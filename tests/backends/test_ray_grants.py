@@ -39,8 +39,11 @@ class Scheduler:
 
 
 def lend(resources: Resources) -> None:
+    """As a whole, as the job that lends does: whoever waits may look at any moment."""
     doc = {"node": "node-1", "node_id": "f0", "gpus": 2, "parts": 1}
-    (resources._folder / "granted-1-0").write_text(json.dumps(doc))
+    written = resources._folder / ".granted"
+    written.write_text(json.dumps(doc))
+    written.rename(resources._folder / "granted-1-0")
 
 
 @pytest.fixture(autouse=True)
