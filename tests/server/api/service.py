@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -184,5 +185,7 @@ def service(path: Path, made: Service | None = None, **settings: Any) -> Iterato
         made.close_clients()
         stop.set()
         thread.join(60)
+        if thread.is_alive():
+            faulthandler.dump_traceback()  # what it waits for
         clean_up(path)
     assert not thread.is_alive()
