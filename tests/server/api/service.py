@@ -102,6 +102,9 @@ class Service:
         await stop.wait()
         end_streams(self.app)
         server.should_exit = True
+        while not (await asyncio.wait([serving], timeout=0.5))[0]:
+            for late in list(server.server_state.connections):  # a browser's spare one that came while the others were told
+                late.shutdown()
         await serving
 
     def call(self, work: Coroutine[Any, Any, Any]) -> Any:
