@@ -18,7 +18,7 @@ from fairlead.backends.local.runs import kill_rest
 from fairlead.backends.local.settings import LocalSettings
 from fairlead.runtime.protocols import Order, Place, Report, ReportKind
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 ONE = (Place("node-0", (0,)),)
 
 

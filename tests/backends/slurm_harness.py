@@ -19,7 +19,7 @@ from fairlead.runtime.protocols import Order, Place, Report, ReportKind
 from servers.slurm import SlurmCluster, slurm_cluster
 
 __all__ = ["slurm_cluster"]
-PATIENCE_S = 40.0
+PATIENCE_S = 60.0
 ONE = (Place("node1", (0,)),)
 
 

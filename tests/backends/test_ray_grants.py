@@ -65,7 +65,7 @@ def test_a_program_shows_that_it_lives_whatever_it_does_when_its_gpus_are_wanted
         lend(resources)
         grant = next(iter(resources))
         (resources._folder / "asked-1").touch()
-        assert called.wait(10)
+        assert called.wait(60)
         assert grant.recalled.is_set()
         touches, errors = resources._touch, [OSError("stale")]
         monkeypatch.setattr(resources, "_touch", lambda: (_ for _ in ()).throw(errors.pop()) if errors else touches())

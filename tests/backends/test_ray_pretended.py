@@ -138,7 +138,7 @@ def test_a_lost_run_is_told_though_its_directory_was_out_of_reach(
         run = await running(bench, ray)
         fail_once(monkeypatch, owner, name)
         ray.say("gone", run, part=0, message="its actor was killed")
-        assert (await bench.wait(ReportKind.LOST, patience_s=5)).message == "its actor was killed"
+        assert (await bench.wait(ReportKind.LOST)).message == "its actor was killed"
 
     scene(path, act)
 
@@ -150,7 +150,7 @@ def test_who_is_stopped_before_it_began_is_written_off_though_its_directory_was_
         await bench.start("sleep", "60")
         fail_once(monkeypatch, runs, "write_off")
         await bench.executor.stop("job", 1)
-        assert "stopped before it began" in (await bench.wait(ReportKind.FAILED_TO_START, patience_s=5)).message
+        assert "stopped before it began" in (await bench.wait(ReportKind.FAILED_TO_START)).message
 
     scene(path, act)
 
@@ -171,7 +171,7 @@ def test_one_directory_out_of_reach_hides_no_other(
         monkeypatch.setattr(RunDir, "state", state)
         write_state(run, phase="ended", exit_code=3, signal=None)
         ray.poll()
-        assert (await bench.wait(ReportKind.ENDED, patience_s=5)).exit_code == 3
+        assert (await bench.wait(ReportKind.ENDED)).exit_code == 3
 
     scene(path, act)
 

@@ -111,7 +111,7 @@ def test_a_loop_that_dies_ends_the_reports_with_its_error(tmp_path: Path, monkey
             one.executor._follow()
             reports = one.executor.reports()
             with pytest.raises(ZeroDivisionError):
-                await asyncio.wait_for(anext(reports), 5)
+                await asyncio.wait_for(anext(reports), 60)
 
     asyncio.run(check())
 

@@ -41,7 +41,7 @@ def full_disk(*_: Any) -> None:
 
 async def until_idle(studio: Studio) -> None:
     assert studio._consumer is not None
-    await asyncio.wait_for(studio._consumer, 10)
+    await asyncio.wait_for(studio._consumer, 60)
 
 
 def test_uploads_under_way_count_among_those_that_a_user_may_keep(studio: Studio) -> None:

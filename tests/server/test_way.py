@@ -41,7 +41,7 @@ class Reader:
             yield self
         finally:
             self._stop.set()
-            self._thread.join(10.0)
+            self._thread.join(60.0)
         assert not self._thread.is_alive()
 
 

@@ -91,7 +91,7 @@ class Daemon:
         """End it; its exit code."""
         assert self.process is not None
         self.process.send_signal(number)
-        code = self.process.wait(30)
+        code = self.process.wait(60)
         if self.process.stdout is not None:
             self.process.stdout.close()
         return code

@@ -70,7 +70,7 @@ def test_a_wait_that_is_interrupted_leaves_the_job_running(up: Daemon) -> None:
         id = process.stdout.readline().strip()
         up.wait_for(id, "running")
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert f"fairlead cancel {id}" in err
     assert up.state(id) == "running"

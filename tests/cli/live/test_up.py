@@ -74,7 +74,7 @@ def test_jobs_run_on_without_it_and_are_adopted(made: Daemon, tmp_path: Path) ->
     assert (made.state_dir / "token").read_text() == token
     (tmp_path / "go").touch()
     with made.client() as client:
-        job = client.wait(id, timeout_s=30)
+        job = client.wait(id, timeout_s=60)
         assert (job.exit_code, job.run) == (7, 1)
         assert b"".join(client.logs(id)) == b"begun\nover\n"
 

@@ -65,7 +65,7 @@ def test_a_watched_table_goes_on_until_it_is_interrupted(up: Daemon) -> None:
             if "watched" in line:
                 break
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     up("cancel", id)
     assert up("jobs", "--watch", "-o", "json").code == 2
@@ -100,7 +100,7 @@ def test_logs_are_followed_until_the_job_ends(up: Daemon, tmp_path: Path) -> Non
         assert process.stdout.readline() == "before\n"
         (tmp_path / "go").touch()
         assert process.stdout.readline() == "after\n"
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
 
 def test_cancelling_several_goes_on_where_one_can_t_be(up: Daemon, done: str) -> None:
@@ -231,7 +231,7 @@ def test_events_are_listed_and_followed(up: Daemon, done: str) -> None:
             if json.loads(line)["job"] == id:
                 break
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert process.returncode == 0
 
 

@@ -27,7 +27,7 @@ from fairlead.server.scheduler import Scheduler
 from fairlead.server.store import Store
 from fairlead.server.unix_user import SELF, UnixUsers
 
-PATIENCE_S = 15.0  # the first job of a kind may have to wait for a compiler
+PATIENCE_S = 60.0  # the first job of a kind may have to wait for a compiler
 #: name: tenant and role
 PEOPLE = {
     "ada": ("infra", Role.ADMIN),

@@ -20,7 +20,7 @@ from fairlead.server.store import JobRow, Store
 from fairlead.server.store.accounts import UserRow
 from fairlead.server.unix_user import SELF, UnixUsers
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 #: works for so many seconds of its own time: being stopped is not working
 WORK = """
 import sys, time
