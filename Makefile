@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+# tests start hundreds of processes: each would read all of its modules from source
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo test test-all lint types clean
 setup: $(STAMP)

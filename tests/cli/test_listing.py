@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -64,23 +65,27 @@ def test_a_small_run_imports_nothing_it_does_not_need(claim: Path) -> None:
         "import sys\nfrom fairlead.cli.main import main\n"
         f"sys.argv = ['fairlead', 'sim', 'run', {str(claim)!r}, '--cluster', '1x2', '--policy', 'fifo', '-o', 'json']\n"
         "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code\n"
-        "heavy = {'polars', 'plotly', 'rich', 'scipy', 'pyarrow'} & set(sys.modules)\n"
+        "heavy = {'polars', 'plotly', 'rich', 'scipy', 'pyarrow', 'fairlead.policy.hived'} & set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else 0)\n"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_a_small_run_from_a_warm_cache_ends_within_two_seconds(claim: Path) -> None:
-    ask = ("sim", "run", claim, "--cluster", "1x2", "--policy", "fifo", "-o", "json")
-    fairlead(*ask)  # compiles, where nothing has before
-    assert min(_took(*ask) for _ in range(3)) < 2.0
+def test_a_small_run_from_a_warm_cache_takes_little_more_than_what_it_is_built_on(claim: Path) -> None:
+    """`fairlead bench start` has its seconds. Here other tests run beside it, so it is measured by what takes half a second on a
+    machine that does it within two."""
+    words = ("sim", "run", claim, "--cluster", "1x2", "--policy", "fifo", "-o", "json")
+    ask = [sys.executable, "-m", "fairlead", *words]
+    built_on = [sys.executable, "-c", "import numba, typer"]
+    _took(ask)  # compiles, where nothing has before
+    took, least = (min(times) for times in zip(*((_took(ask), _took(built_on)) for _ in range(3))))
+    assert took < 4 * least
 
 
-def _took(*args: str | Path) -> float:
-    """Seconds of a processor: other tests run beside this one, and their share is not the command's. `fairlead bench start` has the
-    clock's."""
+def _took(command: Sequence[str | Path]) -> float:
+    """Seconds of a processor."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert fairlead(*args).code == 0
+    subprocess.run(command, capture_output=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

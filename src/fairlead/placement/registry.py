@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import pkgutil
-from functools import cache
-from importlib import import_module
-from importlib.metadata import entry_points
+from typing import cast
 
 import fairlead.placement as package
-from fairlead.model.suggest import unknown
+from fairlead.model.plugins import Plugins
 from fairlead.placement.base import Placer
 
 
-@cache
 def placers() -> dict[str, type[Placer]]:
-    found: dict[str, type[Placer]] = {}
-    for module in pkgutil.iter_modules(package.__path__):
-        for value in vars(import_module(f"{package.__name__}.{module.name}")).values():
-            if isinstance(value, type) and issubclass(value, Placer) and value is not Placer:
-                found[value.name] = value
-    for entry in entry_points(group="fairlead.placers"):
-        placer = entry.load()
-        found[placer.name] = placer
-    return dict(sorted(found.items()))
+    return _KNOWN.all
 
 
 def find_placer(name: str) -> type[Placer]:
-    if name not in placers():
-        raise unknown("placer", name, placers())
-    return placers()[name]
+    return cast(type[Placer], _KNOWN.find(name))
+
+
+def _is_placer_class(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Placer)
+
+
+_KNOWN = Plugins("placer", package, "fairlead.placers", _is_placer_class)

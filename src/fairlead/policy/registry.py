@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
-import pkgutil
 import sys
-from functools import cache
-from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import cast
 
 import fairlead.policy as package
 from fairlead.model.errors import InputError
+from fairlead.model.plugins import Plugins
 from fairlead.model.suggest import unknown
 from fairlead.policy.base import CompiledPlanner, Planner, Policy, QueuePolicy
 
 
-@cache
 def policies() -> dict[str, Policy]:
-    found: dict[str, Policy] = {}
-    for module in pkgutil.iter_modules(package.__path__):
-        for value in vars(import_module(f"{package.__name__}.{module.name}")).values():
-            if _is_policy_class(value) and hasattr(value, "name"):
-                found[value.name] = value
-    for entry in entry_points(group="fairlead.policies"):
-        policy = entry.load()
-        found[policy.name] = policy
-    return dict(sorted(found.items()))
+    return _KNOWN.all
 
 
 def find_policy(name: str) -> Policy:
@@ -35,9 +23,7 @@ def find_policy(name: str) -> Policy:
     file, colon, attribute = name.rpartition(":")
     if colon and file.endswith(".py"):
         return _from_file(Path(file), attribute)
-    if name not in policies():
-        raise unknown("policy", name, policies())
-    return policies()[name]
+    return cast(Policy, _KNOWN.find(name))
 
 
 def _from_file(path: Path, attribute: str) -> Policy:
@@ -63,3 +49,6 @@ def _from_file(path: Path, attribute: str) -> Policy:
 
 def _is_policy_class(value: object) -> bool:
     return isinstance(value, type) and issubclass(value, QueuePolicy | Planner | CompiledPlanner)
+
+
+_KNOWN = Plugins("policy", package, "fairlead.policies", _is_policy_class)
