@@ -18,6 +18,7 @@ from fairlead.model.plan import Action, ActionKind, Plan
 from fairlead.model.reason import Reason
 from fairlead.placement.registry import placers
 from fairlead.policy.base import Planner
+from fairlead.policy.registry import policies
 from fairlead.record.story import story
 from fairlead.runtime.live import LiveCore
 from fairlead.runtime.live_jobs import LiveJob
@@ -199,10 +200,7 @@ class Stubborn(Planner):
 def test_a_plan_that_breaks_a_bound_is_illegal(
     monkeypatch: pytest.MonkeyPatch, asks: str, ids: tuple[int, ...], why: str
 ) -> None:
-    from fairlead.policy import registry
-
-    known = {**registry.policies(), "stubborn": Stubborn}
-    monkeypatch.setattr(registry, "policies", lambda: known)
+    monkeypatch.setitem(policies(), "stubborn", Stubborn)
     Stubborn.ids = ids
     with pytest.raises(IllegalPlan, match=why):
         simulate(jobs(f"0 {asks}"), racks(2, 2), "stubborn")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,18 @@ from kept import f
 from fairlead.kernels.jit import compiled_as, i8, in_cache
 print(in_cache(f))
 print(compiled_as(i8(i8))(f)(41))
+"""
+_TAKE_TURNS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from kept import f
+from fairlead.kernels.jit import compiled_as, i8, one_compiles
+print("asks", flush=True)
+with one_compiles(f) as missing:
+    print(missing, flush=True)
+    if missing:
+        sys.stdin.readline()
+    print(compiled_as(i8(i8))(f)(41), flush=True)
 """
 
 
@@ -41,3 +56,32 @@ def test_only_what_will_be_found_again_counts_as_kept(tmp_path: Path) -> None:
     # and by what is in the file
     (here / "kept.py").write_text(_SOURCE + "# more\n", encoding="utf-8")
     assert ask(here, cache) == ["False", "42"]
+
+
+@pytest.mark.skipif(DISABLED, reason="nothing is compiled")
+def test_who_wants_what_another_process_is_compiling_waits_for_it(tmp_path: Path) -> None:
+    (tmp_path / "kept.py").write_text(_SOURCE, encoding="utf-8")
+    with turns(tmp_path) as one:
+        assert [said(one), said(one)] == ["asks", "True"]
+        with turns(tmp_path) as other:
+            assert said(other) == "asks"
+            assert not select.select([other.stdout], [], [], 2.0)[0], "it should wait"
+            assert one.communicate(b"go on\n", 60)[0] == b"42\n"
+            assert [said(other), said(other)] == ["False", "42"]
+
+
+@contextmanager
+def turns(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that compiles when it is told to."""
+    command = [sys.executable, "-c", _TAKE_TURNS, str(folder)]
+    env = {**os.environ, "FAIRLEAD_CACHE_DIR": str(folder / "cache")}
+    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def said(process: subprocess.Popen[bytes]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().decode().strip()

@@ -24,7 +24,7 @@ from fairlead.kernels.columns import (
     TenantRow,
 )
 from fairlead.kernels.desk import empty_desk
-from fairlead.kernels.jit import PACKAGE, compiled_as, in_cache, settle_types
+from fairlead.kernels.jit import PACKAGE, compiled_as, one_compiles, settle_types
 from fairlead.kernels.signatures import JOB_FUNCTION, PLACE_FUNCTION, PLAN_FUNCTION, TENANT_FUNCTION, TYPES
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
@@ -125,14 +125,22 @@ def _no_plan(c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float) ->
 
 @cache
 def _plan_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    if _ours(function) and not in_cache(function):
-        settle_types(TYPES, function)
-    return compiled_as(PLAN_FUNCTION, cached=_ours(function), for_python=False)(function)
+    return _large(PLAN_FUNCTION, function, for_python=False)
 
 
 @cache
 def _place_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    return compiled_as(PLACE_FUNCTION, cached=_ours(function))(function)
+    return _large(PLACE_FUNCTION, function, for_python=True)
+
+
+def _large(signature: Any, function: Callable[..., Any], for_python: bool) -> Callable[..., Any]:
+    """Compiled from much of the kernels."""
+    if not _ours(function):
+        return compiled_as(signature, cached=False, for_python=for_python)(function)
+    with one_compiles(function) as missing:
+        if missing:
+            settle_types(TYPES, function)
+        return compiled_as(signature, for_python=for_python)(function)
 
 
 def _ours(function: Callable[..., Any]) -> bool:

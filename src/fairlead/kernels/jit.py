@@ -8,10 +8,11 @@ missed. The cache therefore lives in a folder named after a hash of every source
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar
@@ -241,6 +242,34 @@ def in_cache(function: Callable[..., Any]) -> bool:
         return True
     index = getattr(getattr(numba.njit(cache=True)(function)._cache, "_cache_file", None), "_load_index", None)
     return index is not None and bool(index())
+
+
+@contextmanager
+def one_compiles(function: Callable[..., Any]) -> Iterator[bool]:
+    """Whether it has to be compiled here. Processes that want the same wait for the first of them and then find it kept: side by side
+    each of them would take longer."""
+    if in_cache(function):
+        yield False
+        return
+    with _locked(CACHE_DIR / f"{function.__module__}.{function.__qualname__}.lock"):
+        yield not in_cache(function)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """As long as whoever has it lives. Where nothing can be written or locked, nobody waits."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
 
 
 def type_of(value: Any) -> Any:

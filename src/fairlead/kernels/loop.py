@@ -94,7 +94,19 @@ from fairlead.kernels.events import (
 )
 from fairlead.kernels.fetching import fetch_next
 from fairlead.kernels.guards import touch_row
-from fairlead.kernels.jit import called_as, compiled_as, f8, hot, i8, in_cache, inner, int64, namesake, settle_types
+from fairlead.kernels.jit import (
+    called_as,
+    compiled_as,
+    f8,
+    hot,
+    i8,
+    in_cache,
+    inner,
+    int64,
+    namesake,
+    one_compiles,
+    settle_types,
+)
 from fairlead.kernels.moves import arrive, drop_timer, end, refuse, rerank, set_timer
 from fairlead.kernels.ranks import (
     enter_class_called,
@@ -387,16 +399,18 @@ def compiled_loop(plain: bool = False) -> Callable[..., int]:
     """The loop, compiled for every policy and placer at once, or for plain runs of them; from the cache where it has been
     before."""
     function, queue = (run_plainly, PLAIN_QUEUE) if plain else (run_on, QUEUE)
-    if not in_cache(function):
-        jit.before_compiling()
-        settle_types({**TYPES, "Queue": queue}, function)
     signature = i8(
         CLUSTER, CLUSTER, JOBS, queue, LOG, DESK, FLOATS, FLOATS,
         JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, TENANT_CALL, PLACE_CALL,
         NODE_EVENT_CALL, BACKFILL_CALL, CONSULT_CALL, WALK_QUEUES_CALL, FORESEE_CALL, PLAN_CALL, f8, i8,
     )  # fmt: skip
-    # to Python a state's type is that of all runs: what is compiled for another one must take it on trust
-    return called_as(signature, function) if plain else compiled_as(signature)(function)
+    if not in_cache(function):
+        jit.before_compiling()
+    with one_compiles(function) as missing:
+        if missing:
+            settle_types({**TYPES, "Queue": queue}, function)
+        # to Python a state's type is that of all runs: what is compiled for another one must take it on trust
+        return called_as(signature, function) if plain else compiled_as(signature)(function)
 
 
 @cache

@@ -23,7 +23,7 @@ from fairlead.kernels.columns import (
     Queue,
     TenantFunction,
 )
-from fairlead.kernels.jit import compiled_as, f8, i8, in_cache, settle_types
+from fairlead.kernels.jit import compiled_as, f8, i8, one_compiles, settle_types
 from fairlead.kernels.signatures import (
     BACKFILL_FUNCTION,
     CLUSTER,
@@ -86,9 +86,10 @@ def _no_foresee(c: Cluster, j: Jobs, q: Queue, desk: Desk, i: int, ended: int, n
 
 @cache
 def _part(function: Callable[..., int], signature: Any, for_python: bool = False) -> Callable[..., int]:
-    if not in_cache(function):
-        settle_types(TYPES, function)
-    return compiled_as(signature, for_python=for_python)(function)
+    with one_compiles(function) as missing:
+        if missing:
+            settle_types(TYPES, function)
+        return compiled_as(signature, for_python=for_python)(function)
 
 
 def node_event(fails: bool) -> Callable[..., int]:
