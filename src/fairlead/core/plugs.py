@@ -125,22 +125,22 @@ def _no_plan(c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float) ->
 
 @cache
 def _plan_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    return _large(PLAN_FUNCTION, function, for_python=False)
+    compile_it = compiled_as(PLAN_FUNCTION, cached=_ours(function), for_python=False)
+    if not _ours(function):
+        return compile_it(function)
+    with one_compiles(function) as missing:
+        if missing:
+            settle_types(TYPES, function)
+        return compile_it(function)
 
 
 @cache
 def _place_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    return _large(PLACE_FUNCTION, function, for_python=True)
-
-
-def _large(signature: Any, function: Callable[..., Any], for_python: bool) -> Callable[..., Any]:
-    """Compiled from much of the kernels."""
+    compile_it = compiled_as(PLACE_FUNCTION, cached=_ours(function))
     if not _ours(function):
-        return compiled_as(signature, cached=False, for_python=for_python)(function)
-    with one_compiles(function) as missing:
-        if missing:
-            settle_types(TYPES, function)
-        return compiled_as(signature, for_python=for_python)(function)
+        return compile_it(function)
+    with one_compiles(function):
+        return compile_it(function)
 
 
 def _ours(function: Callable[..., Any]) -> bool:
