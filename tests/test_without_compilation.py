@@ -58,14 +58,11 @@ def digests(compiled: bool, hash_seed: str) -> dict[str, str]:
     return found
 
 
-def test_every_policy_and_placer_writes_the_same_journal_compiled_and_not() -> None:
-    assert digests(compiled=True, hash_seed="1") == digests(compiled=False, hash_seed="1")
-    assert set(digests(compiled=True, hash_seed="1")) >= {*policies(), *placers()}
-
-
-@pytest.mark.parametrize("compiled", [True, False])
-def test_every_journal_is_the_same_under_another_hash_seed(compiled: bool) -> None:
-    assert digests(compiled, hash_seed="2") == digests(compiled, hash_seed="1")
+@pytest.mark.parametrize(("compiled", "hash_seed"), [(True, "2"), (False, "3")])
+def test_every_journal_is_the_same_under_another_hash_seed_compiled_or_not(compiled: bool, hash_seed: str) -> None:
+    found = digests(compiled, hash_seed)
+    assert set(found) >= {*policies(), *placers()}
+    assert found == digests(compiled=True, hash_seed="1")
 
 
 def test_these_runs_tell_policies_and_placers_apart() -> None:

@@ -111,6 +111,8 @@ def test_an_interrupt_exits_130_without_a_word() -> None:
     ask = [sys.executable, "-m", "fairlead", "sim", "run", "gen:philly-like:jobs=4000000,gpus=6400,load=0.9",
            "--cluster", "800x8", "--policy", "fifo-backfill"]  # fmt: skip
     with subprocess.Popen(ask, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while "llvmlite" not in Path(f"/proc/{process.pid}/maps").read_text():
+            time.sleep(0.05)  # it is still starting
         time.sleep(1.0)  # past the imports, into generating or simulating
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=120)

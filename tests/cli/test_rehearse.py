@@ -8,26 +8,27 @@ import pytest
 
 from .command import fairlead
 
-ATTEMPTS = 3  #: other tests run at the same time and make everything late
+#: seconds that a job works on average. Other tests run at the same time and make everything late: where that was too much, once more
+#: with longer jobs, for which it is less
+MEANS = (3, 8, 20)
 
 
 @pytest.mark.parametrize("policy", ["fifo", "srtf", "tiresias:thresholds=6", "gandiva:quantum=1,idle=1"])
 def test_a_lived_run_is_the_simulated_one(policy: str) -> None:
     outcomes = []
-    for seed in range(1, ATTEMPTS + 1):
+    for mean in MEANS:
         done = fairlead(
-            *("rehearse", "--policy", policy, "--jobs", "14", "--mean", "3", "--cluster", "2x4", "--load", "1.1"),
-            *("--seed", str(seed), "-o", "json"),
+            *("rehearse", "--policy", policy, "--jobs", "14", "--mean", str(mean), "--cluster", "2x4", "--load", "1.1"),
+            *("-o", "json"),
         )
         (found,) = json.loads(done.out)
         assert found["jobs"] == 14
-        assert found["settled"] > found["pairs"] / 2
-        if found["swapped"] == 0 and abs(found["jct_off"]) <= 0.05:
+        settled, swapped, off, late_s = (found[name] for name in ("settled", "swapped", "jct_off", "late_s"))
+        if settled > found["pairs"] / 2 and swapped == 0 and abs(off) <= 0.05:
+            assert done.code == 0
             return
-        outcomes.append(
-            f"{found['swapped']} pairs ended the other way round, and the mean was off by {found['jct_off']}"
-        )
-    pytest.fail(f"in all of {ATTEMPTS} runs {'; '.join(outcomes)}")
+        outcomes.append(f"{mean} s: {settled} settled, {swapped} swapped, off by {off:.1%}, late by {late_s:.2f} s")
+    pytest.fail("; ".join(outcomes))
 
 
 def test_virtual_nodes_are_all_alike() -> None:
