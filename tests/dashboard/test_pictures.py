@@ -94,15 +94,8 @@ def test_barriers_are_found_where_there_are_any(browser: Browser, day: Stage) ->
         assert any("label" in one for one in barriers(at.page))
 
 
-@pytest.mark.parametrize(
-    ("dark", "phone"),
-    [  # colours are the same at any width, so one of each will do for every day
-        pytest.param(False, False, id="light-wide"),
-        pytest.param(True, True, id="dark-phone"),
-        pytest.param(False, True, id="light-phone", marks=pytest.mark.long),
-        pytest.param(True, False, id="dark-wide", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.parametrize("phone", [False, True], ids=["wide", "phone"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_no_page_has_a_serious_barrier(browser: Browser, day: Stage, dark: bool, phone: bool) -> None:
     with watched(browser, day.url, dark=dark, phone=phone) as at:
         at.page.goto(f"{day.url}/")

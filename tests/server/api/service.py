@@ -103,9 +103,8 @@ class Service:
         end_streams(self.app)
         server.should_exit = True
         while not (await asyncio.wait([serving], timeout=0.5))[0]:
-            for late in list(
-                server.server_state.connections
-            ):  # a browser's spare one that came while the others were told
+            # a browser's spare connection may have come while the others were told
+            for late in list(server.server_state.connections):
                 late.shutdown()
         await serving
 
