@@ -35,7 +35,7 @@ async def said(log: Path, word: str) -> None:
 
 
 def test_a_program_is_asked_to_end_and_its_own_exit_code_counts(path: Path) -> None:
-    program = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\nprint('ready')\ntime.sleep(600)"
+    program = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\nprint('ready')\nwhile True: time.sleep(0.1)"
 
     async def scenario() -> None:
         async with local(path) as bench:
@@ -126,7 +126,7 @@ def test_many_runs_are_stopped_together(path: Path) -> None:
 
 def test_a_machine_that_shuts_down_loses_its_runs_rather_than_failing_them(path: Path) -> None:
     """The job is asked to end properly, but it is not the job's fault: it may be started again."""
-    program = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\nprint('ready')\ntime.sleep(600)"
+    program = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\nprint('ready')\nwhile True: time.sleep(0.1)"
 
     async def scenario() -> None:
         async with local(path) as bench:
