@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from fairlead.kernels import forecast as kernel
+from fairlead.kernels.jit import from_python
 from fairlead.model.cluster import parse_cluster_shape
 from fairlead.model.errors import InputError
 from fairlead.policy.forecast import Forecaster, Labels
@@ -25,6 +26,8 @@ from fairlead.workload.generate import generate
 from fairlead.workload.readers import load_trace
 from fairlead.workload.trace import Names, Trace
 from test_against_reference import rows_of
+
+log_of, from_log = from_python(kernel.log_of), from_python(kernel.from_log)
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -129,10 +132,10 @@ def test_shortest_predicted_job_first() -> None:
 
 
 def test_the_logarithm_goes_through_powers_of_two_and_back() -> None:
-    assert [kernel.log_of(value) for value in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 1024.0)] == [0, 0, 0, 0.5, 1, 1.5, 10]
+    assert [log_of(value) for value in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 1024.0)] == [0, 0, 0, 0.5, 1, 1.5, 10]
     values = np.linspace(1, 1e7, 9999)
-    assert [kernel.from_log(kernel.log_of(value)) for value in values] == pytest.approx(values, rel=1e-12)
-    logs = [kernel.log_of(value) for value in values]
+    assert [from_log(log_of(value)) for value in values] == pytest.approx(values, rel=1e-12)
+    logs = [log_of(value) for value in values]
     assert all(a < b for a, b in pairwise(logs))
 
 
@@ -197,7 +200,7 @@ def test_the_core_climbs_the_tree_as_it_was_last_grown(monkeypatch: pytest.Monke
     run = simulate(trace, parse_cluster_shape(cluster), "sjf:estimate=predicted,model=tree,retrain_s=36000")
     checked = 0
     for (first, tree), (last, _) in pairwise([*trees, (len(trace), None)]):
-        want = [kernel.from_log(value) for value in tree.predict(looks[0][:, first:last])]
+        want = [from_log(value) for value in tree.predict(looks[0][:, first:last])]
         assert estimates(run)[first:last] == want
         checked += len(set(want))
     assert checked > 50

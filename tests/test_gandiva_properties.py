@@ -57,7 +57,7 @@ def test_no_gpu_is_overbooked_and_work_is_conserved(block: int) -> None:
 
 def stops(case: Case, every: int) -> Iterator[State]:
     """The state at the end of an instant, every so many rows."""
-    plugged, _ = prepare(case.policy, "first-fit", case.trace, case.cluster)
+    plugged = prepare(case.policy, "first-fit", case.trace, case.cluster)
     jobs = job_input(case.trace, case.cluster, case.profiles, estimates=False)
     rates = case.profiles.rates(case.cluster, most_gpus(jobs))
     state = new_state(case.cluster, jobs, plugged.traits, case.options, rates)

@@ -33,7 +33,7 @@ def begin(
     trace: Trace, policy: str, placer: str = "consolidate", options: Options | None = None
 ) -> tuple[State, Plugged]:
     options, profiles = options or Options(), Profiles()
-    plugged, _ = runs.prepare(policy, placer, trace, CLUSTER, options)
+    plugged = runs.prepare(policy, placer, trace, CLUSTER)
     jobs = job_input(trace, CLUSTER, profiles, estimates=plugged.uses_estimates, utilization=plugged.uses_utilization)
     return new_state(CLUSTER, jobs, plugged.traits, options, profiles.rates(CLUSTER, most_gpus(jobs))), plugged
 
@@ -93,8 +93,5 @@ def test_shares_of_gpus_make_a_run_less_plain() -> None:
 def test_nobody_waits_for_a_loop_that_does_not_pay(
     monkeypatch: pytest.MonkeyPatch, plain: bool, many: bool, there: set[str], taken: bool
 ) -> None:
-    asked: list[bool] = []
     monkeypatch.setattr(runs, "is_compiled", lambda plain=False: ("plain" if plain else "all") in there)
-    monkeypatch.setattr(runs, "compiled_loop", asked.append)
-    assert runs.ready_loop(plain, many)[0] is taken
-    assert asked == [taken]
+    assert runs.choose_loop(plain, many) is taken

@@ -162,7 +162,7 @@ def _profile(random: Random) -> Profile:
 
 def stops(case: Case, every: int) -> Iterator[tuple[State, Plugged]]:
     """The state of a run at the end of an instant, every so many rows, and at its end."""
-    plugged, _ = prepare(case.policy, case.placer, case.trace, case.cluster)
+    plugged = prepare(case.policy, case.placer, case.trace, case.cluster)
     jobs = job_input(case.trace, case.cluster, case.profiles, estimates=plugged.uses_estimates)
     rates = case.profiles.rates(case.cluster, most_gpus(jobs))
     state = new_state(case.cluster, jobs, plugged.traits, case.options, rates)

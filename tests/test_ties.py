@@ -34,7 +34,7 @@ def in_heaps(seed: int, jobs: int = 1500) -> Trace:
 
 def begin(trace: Trace, policy: str) -> tuple[State, Core]:
     options, profiles = Options(), Profiles()
-    plugged, _ = runs.prepare(policy, "consolidate", trace, CLUSTER, options)
+    plugged = runs.prepare(policy, "consolidate", trace, CLUSTER)
     jobs = job_input(trace, CLUSTER, profiles, estimates=plugged.uses_estimates, utilization=plugged.uses_utilization)
     state = new_state(CLUSTER, jobs, plugged.traits, options, profiles.rates(CLUSTER, most_gpus(jobs)))
     return state, Core(state, plugged)

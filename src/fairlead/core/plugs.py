@@ -1,10 +1,10 @@
-"""Choosing and preparing what is plugged into the core: parsing `name:key=value,…`, compiling, working out traits."""
+"""Choosing and preparing what is plugged into the core: parsing `name:key=value,…`, working out traits, compiling."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -111,12 +111,12 @@ def _no_group(tenant: TenantRow, now: float, p: F8) -> float:
 
 @cache
 def _job_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    return compiled_as(JOB_FUNCTION, cached=_ours(function), for_python=False)(function)
+    return compiled_as(JOB_FUNCTION, cached=is_ours(function), for_python=False)(function)
 
 
 @cache
 def _tenant_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    return compiled_as(TENANT_FUNCTION, cached=_ours(function), for_python=False)(function)
+    return compiled_as(TENANT_FUNCTION, cached=is_ours(function), for_python=False)(function)
 
 
 def _no_plan(c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float) -> float:
@@ -125,8 +125,8 @@ def _no_plan(c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float) ->
 
 @cache
 def _plan_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    compile_it = compiled_as(PLAN_FUNCTION, cached=_ours(function), for_python=False)
-    if not _ours(function):
+    compile_it = compiled_as(PLAN_FUNCTION, cached=is_ours(function), for_python=False)
+    if not is_ours(function):
         return compile_it(function)
     with one_compiles(function) as missing:
         if missing:
@@ -136,15 +136,40 @@ def _plan_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @cache
 def _place_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    compile_it = compiled_as(PLACE_FUNCTION, cached=_ours(function))
-    if not _ours(function):
+    compile_it = compiled_as(PLACE_FUNCTION, cached=is_ours(function))
+    if not is_ours(function):
         return compile_it(function)
     with one_compiles(function):
         return compile_it(function)
 
 
-def _ours(function: Callable[..., Any]) -> bool:
+def is_ours(function: Callable[..., Any]) -> bool:
     return function.__code__.co_filename.startswith(str(PACKAGE))
+
+
+@dataclass(frozen=True)
+class Functions:
+    """What a policy and a placer are made of, as it is written."""
+
+    order: type[QueuePolicy]
+    p: F8
+    pp: F8
+    place: Callable[..., int]
+    plan: Callable[..., float]
+
+    def compiled(self) -> Plug:
+        order = self.order
+        return Plug(
+            p=self.p,
+            pp=self.pp,
+            key=_job_function(getattr(order, "key", None) or _zero),
+            level=_job_function(order.level or _zero),
+            drift=_job_function(order.drift or _zero),
+            wake=_job_function(order.wake or _never),
+            resets=_job_function(order.resets or _zero),
+            group=_tenant_function(order.group or _no_group),
+            place=_place_function(self.place),
+        )
 
 
 @dataclass(frozen=True)
@@ -153,12 +178,25 @@ class Plugged:
 
     policy: str
     placer: str
-    plug: Plug
+    functions: Functions = field(repr=False)
     traits: Traits
-    plan: PlanFunction
     planner: Planner | CompiledPlanner | None
     uses_estimates: bool
     forecaster: Forecaster | None = None
+
+    @cached_property
+    def plug(self) -> Plug:
+        """What the core calls, compiled when that is first asked for."""
+        return self.functions.compiled()
+
+    @cached_property
+    def plan(self) -> PlanFunction:
+        return _plan_function(self.functions.plan)
+
+    @property
+    def our_place(self) -> Callable[..., int] | None:
+        """The placer's function where it is one of ours, so that others can find it by its name."""
+        return self.functions.place if is_ours(self.functions.place) else None
 
     @property
     def uses_utilization(self) -> bool:
@@ -188,7 +226,7 @@ def plug_in(policy: Choice, placer: Choice, history: History, cluster: ClusterSp
     found, spot = find_policy(policy.name), find_placer(placer.name)
     placer_values = _values(placer, spot.parameters, {})
     pp = np.array([*spot.numbers(placer_values, cluster), 0.0])
-    place, reach = _place_function(spot.place), spot.reach(placer_values, cluster)
+    place, reach = spot.place, spot.reach(placer_values, cluster)
     gated, parts = spot.takes_fewest_nodes(placer_values), spot.needs_gpu_parts
     if issubclass(found, Planner | CompiledPlanner):
         return _plug_planner(policy, placer, found, history, (pp, place), (gated, parts, reach))
@@ -220,8 +258,8 @@ def plug_in(policy: Choice, placer: Choice, history: History, cluster: ClusterSp
         forecasts=forecaster is not None,
     )
     uses_estimates = values.get("estimate") == "given"
-    plug, no_plan = _plug(found, p, pp, place), _plan_function(_no_plan)
-    return Plugged(str(policy), str(placer), plug, traits, no_plan, None, uses_estimates, forecaster)
+    functions = Functions(found, p, pp, place, _no_plan)
+    return Plugged(str(policy), str(placer), functions, traits, None, uses_estimates, forecaster)
 
 
 def _forecaster(policy: Choice, values: Mapping[str, Any], history: History) -> Forecaster | None:
@@ -277,9 +315,9 @@ def _plug_planner(
         packs=planner.packs,
         resizes=planner.resizes,
     )
-    plug = _plug(order, np.array([*order.numbers(values, history), 0.0]), *placing)
-    plan = _plan_function(found.plan if compiled else _no_plan)
-    return Plugged(str(policy), str(placer), plug, traits, plan, planner, True)
+    plan = found.plan if issubclass(found, CompiledPlanner) else _no_plan
+    functions = Functions(order, np.array([*order.numbers(values, history), 0.0]), *placing, plan)
+    return Plugged(str(policy), str(placer), functions, traits, planner, True)
 
 
 def _only(choice: Choice, names: Mapping[str, Any]) -> Choice:
@@ -299,21 +337,6 @@ def _check(policy: type[QueuePolicy], values: Mapping[str, Any]) -> None:
         raise InputError("a quantum is not negative", column="quantum", value=values["quantum"], accepts="0 or more")
     if policy.easy and values["preempt"]:
         raise InputError("EASY backfilling does not preempt", column="preempt", value=True, accepts="false")
-
-
-def _plug(policy: type[QueuePolicy], p: F8, pp: F8, place: Callable[..., int]) -> Plug:
-    key = getattr(policy, "key", None) or _zero
-    return Plug(
-        p=p,
-        pp=pp,
-        key=_job_function(key),
-        level=_job_function(policy.level or _zero),
-        drift=_job_function(policy.drift or _zero),
-        wake=_job_function(policy.wake or _never),
-        resets=_job_function(policy.resets or _zero),
-        group=_tenant_function(policy.group or _no_group),
-        place=place,
-    )
 
 
 __all__ = ["Choice", "Placer", "Plugged", "Policy", "parse_choice", "plug_in"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fairlead.kernels.columns import (
     I8,
 )
-from fairlead.kernels.jit import compiled, compiled_hot, hot, inner, lowest_bit
+from fairlead.kernels.jit import compiled, from_python, hot, inner, lowest_bit
 
 
 @compiled
@@ -23,7 +23,7 @@ def words(size: int) -> int:
             return max(total, 1)
 
 
-@compiled_hot
+@hot
 def add(bits: I8, at: int, size: int, i: int) -> None:
     while True:
         w = i >> 5
@@ -36,8 +36,8 @@ def add(bits: I8, at: int, size: int, i: int) -> None:
         i = w
 
 
-#: for callers in Python, which have numpy's arrays
-add_to = compiled(getattr(add, "py_func", add))
+#: for callers in Python
+add_to = from_python(add)
 
 
 @hot

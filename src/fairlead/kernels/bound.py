@@ -31,7 +31,7 @@ from fairlead.kernels.columns import (
     Plug,
     Queue,
 )
-from fairlead.kernels.jit import hot, inner, int64
+from fairlead.kernels.jit import hot, inner, int64, kept
 from fairlead.kernels.picks import can_take, enough_free, pick_node, relaxed, tightest, wants
 
 
@@ -99,7 +99,7 @@ def _even_parts(c: Cluster, s: int, level: int, domain: int) -> int:
     return split
 
 
-@inner
+@kept
 def place_bound(c: Cluster, s: int, reach: int) -> int:
     """Pick nodes for a bound shape: how many rows, -1 where it does not fit. `reach` is how wide the placer would go."""
     levels, split = c.node.shape[0] - NODE_COLUMNS, c.shape[S_SPLIT, s]

@@ -42,7 +42,7 @@ from fairlead.kernels.columns import (
     Plug,
     Queue,
 )
-from fairlead.kernels.jit import inner, int64
+from fairlead.kernels.jit import inner, int64, kept
 from fairlead.kernels.lanes import own
 from fairlead.kernels.moves import hold, release
 from fairlead.kernels.nodes import take_held
@@ -71,7 +71,7 @@ def could_help(c: Cluster, q: Queue, log: Log, s: int, left: int, at: int) -> bo
     return False
 
 
-@inner
+@kept
 def displace(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, f: Plug) -> int:
     """Release running jobs that rank below job i, worst first, until it fits: the rows of its pick, or -1 with all undone.
 

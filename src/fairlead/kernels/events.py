@@ -15,7 +15,7 @@ from fairlead.kernels.columns import (
     Jobs,
     Queue,
 )
-from fairlead.kernels.jit import called, compiled_hot, hot, inner
+from fairlead.kernels.jit import called, from_python, hot, inner
 
 END = 0  #: a job's run ends: finish, or failure of the attempt
 NODE_DOWN = 1
@@ -30,9 +30,13 @@ FIRST_FEW = 5  #: entries of the heap: the first, and those one of which is the 
 _KIND, _ID, _STAMP = 56, 20, 0xFFFFF
 
 
-@compiled_hot
+@hot
 def code_of(kind: int, i: int, stamp: int) -> int:
     return (kind << _KIND) | (i << _ID) | (stamp & _STAMP)
+
+
+#: for callers in Python
+code_for = from_python(code_of)
 
 
 @hot
@@ -45,7 +49,7 @@ def id_of(code: int) -> int:
     return (code >> _ID) & 0xFFFFFFFFF
 
 
-@compiled_hot
+@hot
 def push_event(q: Queue, time: float, code: int) -> None:
     bits, codes = q.event_bits, q.event_code
     i = q.counter[G_EVENTS]
@@ -61,6 +65,10 @@ def push_event(q: Queue, time: float, code: int) -> None:
         i = up
     bits[i] = mine
     codes[i] = code
+
+
+#: for callers in Python
+add_event = from_python(push_event)
 
 
 @hot

@@ -22,7 +22,7 @@ from fairlead.kernels.columns import (
     Queue,
 )
 from fairlead.kernels.columns import DONE as ENDED_WELL
-from fairlead.kernels.jit import compiled_hot, inner, int64
+from fairlead.kernels.jit import hot, inner, int64
 from fairlead.kernels.ranks import gpu_part, progress
 
 # -- desk.cells ------------------------------------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ PER_LEVEL = 3
 MANY = 8
 
 
-@compiled_hot
+@hot
 def log_of(duration_s: float) -> float:
     """The binary logarithm, straight between powers of two: exact arithmetic, so the same on every machine; 0 up to a second."""
     if duration_s <= 1.0:
@@ -63,7 +63,7 @@ def log_of(duration_s: float) -> float:
     return exponent + 2.0 * mantissa - 2.0
 
 
-@compiled_hot
+@hot
 def from_log(value: float) -> float:
     """What log_of gives `value` for."""
     whole = math.floor(value)

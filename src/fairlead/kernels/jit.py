@@ -11,7 +11,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FunctionType
@@ -20,16 +20,15 @@ from typing import Any, TypeVar
 import numba as _numba
 import numpy as np
 from numba import types as _types
-from numba.core import codegen as _codegen
 from numba.core import config as _config
 
 from fairlead.kernels.collecting import no_collecting
+from fairlead.kernels.linking import FewSteps, linked_late
 
 # numba types its own interface only in part
 numba: Any = _numba
 types: Any = _types
 config: Any = _config
-codegen: Any = _codegen
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -61,7 +60,7 @@ config.CACHE_DIR = str(CACHE_DIR)
 # no kernel allocates, so none needs to count references to the arrays it is given: counting took nine tenths of the time
 _OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
 # what is only called from compiled code becomes part of its callers, and is cached with them
-_INNER = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_INNER = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": FewSteps}
 
 
 def _nobody() -> None:
@@ -73,6 +72,8 @@ before_compiling: Callable[[], None] = _nobody
 
 #: functions that are compiled for one signature, that of their annotations, callees before callers
 _ONCE: list[Any] = []
+#: those of them that are in the cache by themselves
+_KEPT: set[Any] = set()
 
 
 def _once(dispatcher: F) -> F:
@@ -80,90 +81,62 @@ def _once(dispatcher: F) -> F:
     return dispatcher
 
 
-def settle_types(types_by_name: Mapping[str, Any], root: Callable[..., Any]) -> None:
+def settle_types(
+    types_by_name: Mapping[str, Any], root: Callable[..., Any], beside: Callable[[], object] | None = None
+) -> None:
     """Compile the inner functions that `root` calls, and those that they call, for the types of their annotations and for
-    nothing else.
+    nothing else. `beside`: waits for somebody else who compiles those that are kept by themselves meanwhile.
 
     Left to itself, numba compiles a function anew for every literal and every integer width it is called with, and a
     first run takes nearly twice as long.
     """
     if DISABLED:
         return
-    wanted, missing = _called_by(root), {}
+    settled = _settled(types_by_name, called_by(root))
+    missing = {d: arguments for d, arguments in settled.items() if arguments not in d.overloads}
+    for dispatcher in missing:
+        dispatcher.disable_compile(False)
+    with no_collecting(), linked_late():
+        if beside is not None:
+            theirs = {d for d in missing if is_kept(d)}
+            mine = called_by(root, theirs) - theirs
+            _compile({d: a for d, a in missing.items() if d in mine and not theirs & called_by(d.py_func)})
+            beside()
+        there = {d for d, arguments in missing.items() if is_kept(d) and _in_index(d, arguments)}
+        needed = called_by(root, there)
+        _compile({d: arguments for d, arguments in missing.items() if d in needed})
+
+
+def settle_kept(types_by_name: Mapping[str, Any], root: Callable[..., Any]) -> None:
+    """Compile those that are kept by themselves of the inner functions that `root` calls: what settle_types waits for elsewhere."""
+    wanted = called_by(root)
+    for dispatcher, arguments in _settled(types_by_name, wanted).items():
+        if is_kept(dispatcher):
+            settle_types(types_by_name, dispatcher.py_func)
+            with no_collecting(), linked_late():
+                _compile({dispatcher: arguments})
+
+
+def _settled(types_by_name: Mapping[str, Any], wanted: Container[Any]) -> dict[Any, tuple[Any, ...]]:
+    """The types of the annotations of those functions, callees before callers."""
+    found = {}
     for dispatcher in _ONCE:
         function = dispatcher.py_func
         names = [function.__annotations__[a] for a in function.__code__.co_varnames[: function.__code__.co_argcount]]
         if dispatcher in wanted and all(name in types_by_name for name in names):
-            arguments = tuple(types_by_name[name] for name in names)
-            if arguments not in dispatcher.overloads:
-                dispatcher.disable_compile(False)
-                missing[dispatcher] = arguments
-    with no_collecting(), _linked_only():
-        for dispatcher, arguments in missing.items():
+            found[dispatcher] = tuple(types_by_name[name] for name in names)
+    return found
+
+
+def _compile(signatures: Mapping[Any, tuple[Any, ...]]) -> None:
+    for dispatcher, arguments in signatures.items():
+        if arguments not in dispatcher.overloads:
             dispatcher.compile(arguments)
             dispatcher.disable_compile()
 
 
-@contextmanager
-def _linked_only() -> Iterator[None]:
-    """Compile inner functions without making machine code, and without more than a cheap look at what could be better: they run
-    only as part of what calls them, whose machine code has a copy, and that is looked at with care. Theirs would be half of the
-    time of a first run. Where numba's inside has changed, all is done after all."""
-    library, engine = codegen.JITCodeLibrary, codegen.JITCPUCodegen
-    names = (
-        "_finalize_final_module",
-        "_finalize_dynamic_globals",
-        "_verify_declare_only_symbols",
-        "_optimize_final_module",
-    )
-    changed = not all(hasattr(library, name) for name in names)
-    if changed or not all(hasattr(engine, name) for name in ("set_env", "_module_pass_manager")):
-        yield
-        return
-    finalize, optimize, set_env = library._finalize_final_module, library._optimize_final_module, engine.set_env
-
-    def is_inner(self: Any) -> bool:
-        # somebody else may call what has a wrapper; and what comes from the cache has its machine code already
-        wrapped = any(one.name.startswith(("_ZN7cpython", "cfunc.")) for one in self._final_module.functions)
-        return not wrapped and getattr(self, "_compiled_object", None) is None
-
-    def link_only(self: Any) -> None:
-        if not is_inner(self):
-            finalize(self)
-            return
-        self._finalize_dynamic_globals()
-        self._verify_declare_only_symbols()
-        self._finalized = True
-
-    def optimize_cheaply(self: Any) -> None:
-        if not is_inner(self):
-            for one in self._final_module.functions:
-                # nobody else calls its copies of others: then those that are called once become part of their callers, which
-                # makes a run that preempts faster by a fifteenth
-                if not one.is_declaration and one.linkage.name == "linkonce_odr":
-                    one.linkage = "internal"
-            optimize(self)
-            return
-        manager, builder = self._codegen._module_pass_manager(
-            loop_vectorize=False, slp_vectorize=False, opt=0, cost="cheap"
-        )
-        manager.run(self._final_module, builder)
-
-    def set_env_if_there(self: Any, name: str, env: Any) -> None:
-        if self._engine.get_global_value_address(name) != 0:
-            set_env(self, name, env)
-
-    library._finalize_final_module, library._optimize_final_module = link_only, optimize_cheaply
-    engine.set_env = set_env_if_there
-    try:
-        yield
-    finally:
-        library._finalize_final_module, library._optimize_final_module = finalize, optimize
-        engine.set_env = set_env
-
-
-def _called_by(root: Callable[..., Any]) -> set[Any]:
-    """The compiled functions that a function may call, directly or not."""
+def called_by(root: Callable[..., Any], closed: Container[Any] = ()) -> set[Any]:
+    """The compiled functions that a function may call, directly or not; but not what the `closed` ones call."""
     found: set[Any] = set()
     to_see = [root]
     while to_see:
@@ -172,8 +145,26 @@ def _called_by(root: Callable[..., Any]) -> set[Any]:
             value: Any = function.__globals__.get(name)
             if hasattr(value, "py_func") and value not in found:
                 found.add(value)
-                to_see.append(value.py_func)
+                if value not in closed:
+                    to_see.append(value.py_func)
     return found
+
+
+def is_kept(dispatcher: Any) -> bool:
+    """Whether an inner function is in the cache by itself, too."""
+    return dispatcher in _KEPT
+
+
+def _in_index(dispatcher: Any, arguments: tuple[Any, ...]) -> bool:
+    """Whether a function that is kept has been compiled for these types, here or elsewhere."""
+    return arguments in dispatcher.overloads or any(key[0] == arguments for key in _index(dispatcher))
+
+
+def _index(dispatcher: Any) -> Mapping[Any, str]:
+    """What the cache has of a function. A name among the files there would not be enough: another copy of the project keeps its own, and
+    that of a file that was different then does not count."""
+    load = getattr(getattr(dispatcher._cache, "_cache_file", None), "_load_index", None)
+    return load() if load else {}
 
 
 def compiled(function: F) -> F:
@@ -182,9 +173,9 @@ def compiled(function: F) -> F:
     return result
 
 
-def compiled_hot(function: F) -> F:
-    """As compiled, and always compiled into its caller where that is compiled too."""
-    return _once(numba.njit(**_OPTIONS, cache=True, forceinline=True)(function))
+def from_python(function: F) -> F:
+    """An inner or hot function once more, for callers in Python."""
+    return compiled(getattr(function, "py_func", function))
 
 
 def inner(function: F) -> F:
@@ -196,6 +187,16 @@ def inner(function: F) -> F:
 def hot(function: F) -> F:
     """As inner, and always compiled into its caller: for what is small, or called from one place that runs often."""
     return _once(numba.njit(**_INNER, forceinline=True)(function))
+
+
+def kept(function: F) -> F:
+    """As inner, and in the cache by itself as well: a second process can compile it while the first compiles the rest (beside.py)."""
+    dispatcher: Any = inner(function)
+    if not DISABLED:
+        dispatcher.enable_caching()
+        _KEPT.add(dispatcher)
+    result: F = dispatcher
+    return result
 
 
 def called(function: F) -> F:
@@ -213,7 +214,7 @@ def compiled_as(signature: Any, *, cached: bool = True, for_python: bool = True)
     def decorate(function: F) -> F:
         if DISABLED:
             return function
-        with no_collecting(), _linked_only():
+        with no_collecting(), linked_late():
             result: F = numba.njit(signature, **_OPTIONS, cache=cached, no_cpython_wrapper=not for_python)(function)
         return result
 
@@ -236,12 +237,8 @@ def namesake(function: F, name: str) -> F:
 
 
 def in_cache(function: Callable[..., Any]) -> bool:
-    """Whether a function that is compiled for one signature need not be compiled again. Its name among the files there is not enough:
-    another copy of the project keeps its own, and that of a file that was different then does not count."""
-    if DISABLED:
-        return True
-    index = getattr(getattr(numba.njit(cache=True)(function)._cache, "_cache_file", None), "_load_index", None)
-    return index is not None and bool(index())
+    """Whether a function that is compiled for one signature need not be compiled again."""
+    return DISABLED or bool(_index(numba.njit(cache=True)(function)))
 
 
 @contextmanager

@@ -45,7 +45,7 @@ from fairlead.kernels.columns import (
     Log,
     Queue,
 )
-from fairlead.kernels.jit import compiled_hot, hot, inner, int64
+from fairlead.kernels.jit import from_python, hot, inner, int64
 from fairlead.kernels.rng import mix
 
 
@@ -185,16 +185,24 @@ def key_now(q: Queue, r: int) -> float:
     return key
 
 
-@compiled_hot
+@hot
 def worst_of(q: Queue, lane: int) -> int:
     """The row with the worst rank of a lane, -1 if it is empty."""
     return _after(q, lane, int64(-1), 0)
 
 
-@compiled_hot
+#: for callers in Python
+worst_in = from_python(worst_of)
+
+
+@hot
 def next_in_lane(q: Queue, r: int) -> int:
     """The row with the next better rank in the lane of row r, -1 if none."""
     return int64(q.run_ints[r, X_SKIP]) - 1
+
+
+#: for callers in Python
+next_in = from_python(next_in_lane)
 
 
 @inner

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
-from fairlead.kernels import jit
+from fairlead.kernels import beside, jit
 from fairlead.kernels.columns import (
     C_REASON,
     C_SHAPE,
@@ -105,6 +106,7 @@ from fairlead.kernels.jit import (
     int64,
     namesake,
     one_compiles,
+    settle_kept,
     settle_types,
 )
 from fairlead.kernels.moves import arrive, drop_timer, end, refuse, rerank, set_timer
@@ -394,11 +396,20 @@ def run_on(
 run_plainly = namesake(run_on, "run_plainly")
 
 
-@cache
-def compiled_loop(plain: bool = False) -> Callable[..., int]:
+#: those that this process has, by whether they are for plain runs
+_LOOPS: dict[bool, Callable[..., int]] = {}
+
+
+def compiled_loop(plain: bool = False, place: Callable[..., int] | None = None) -> Callable[..., int]:
     """The loop, compiled for every policy and placer at once, or for plain runs of them; from the cache where it has been
-    before."""
-    function, queue = (run_plainly, PLAIN_QUEUE) if plain else (run_on, QUEUE)
+    before. `place`: a placer of ours that will be needed too, and may be compiled meanwhile."""
+    if plain not in _LOOPS:
+        _LOOPS[plain] = _compile_loop(plain, place)
+    return _LOOPS[plain]
+
+
+def _compile_loop(plain: bool, place: Callable[..., int] | None) -> Callable[..., int]:
+    function, queue = _which(plain)
     signature = i8(
         CLUSTER, CLUSTER, JOBS, queue, LOG, DESK, FLOATS, FLOATS,
         JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, JOB_CALL, TENANT_CALL, PLACE_CALL,
@@ -408,12 +419,23 @@ def compiled_loop(plain: bool = False) -> Callable[..., int]:
         jit.before_compiling()
     with one_compiles(function) as missing:
         if missing:
-            settle_types({**TYPES, "Queue": queue}, function)
+            settle_types({**TYPES, "Queue": queue}, function, beside.start(plain, place))
         # to Python a state's type is that of all runs: what is compiled for another one must take it on trust
         return called_as(signature, function) if plain else compiled_as(signature)(function)
+
+
+def compile_kept(plain: bool) -> None:
+    """The functions of the loop that are kept by themselves, for whoever compiles the rest."""
+    function, queue = _which(plain)
+    settle_kept({**TYPES, "Queue": queue}, function)
+
+
+def _which(plain: bool) -> tuple[Callable[..., int], Any]:
+    """The loop, and the type of its queue."""
+    return (run_plainly, PLAIN_QUEUE) if plain else (run_on, QUEUE)
 
 
 @cache
 def is_compiled(plain: bool = False) -> bool:
     """Whether the loop was in the cache when this was first asked, or had to be compiled."""
-    return in_cache(run_plainly if plain else run_on)
+    return in_cache(_which(plain)[0])

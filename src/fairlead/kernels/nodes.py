@@ -28,15 +28,19 @@ from fairlead.kernels.columns import (
     WHOLE,
     Cluster,
 )
-from fairlead.kernels.jit import compiled, compiled_hot, hot, inner, lowest_bit
+from fairlead.kernels.jit import from_python, hot, inner, lowest_bit
 
 
-@compiled_hot
+@hot
 def part(demand: int, gpus: int, of: int) -> int:
     """What a node must provide of a job's CPU or memory when it holds `gpus` of its `of` GPUs."""
     if of == 0:
         return demand
     return (demand * gpus + of - 1) // of
+
+
+#: for callers in Python
+part_of = from_python(part)
 
 
 @hot
@@ -185,7 +189,7 @@ def give_held(c: Cluster, s: int, ids: I4, at: int, shares: bool, demands: bool)
     _change_held(c, s, ids, at, False, shares, demands)
 
 
-@compiled
+@inner
 def all_free(c: Cluster, s: int, ids: I4, at: int, demands: bool) -> bool:
     """Whether nobody has what the GPUs in ids[at:] are for shape s, be their nodes up or not."""
     gpus, milli = c.shape[S_GPUS, s], c.shape[S_MILLI, s]
@@ -213,7 +217,7 @@ def all_free(c: Cluster, s: int, ids: I4, at: int, demands: bool) -> bool:
     return True
 
 
-@compiled
+@inner
 def all_up(c: Cluster, s: int, ids: I4, at: int) -> bool:
     """Whether the nodes of ids[at:] are up."""
     gpus = c.shape[S_GPUS, s]

@@ -59,13 +59,13 @@ from fairlead.kernels.columns import (
     TenantRow,
 )
 from fairlead.kernels.heaps import heap_pop, heap_push, heap_remove
-from fairlead.kernels.jit import called, compiled_hot, hot, inner, int64
+from fairlead.kernels.jit import called, from_python, hot, inner, int64
 from fairlead.kernels.lanes import key_now, worst_of
 
 LN2 = math.log(2.0)
 
 
-@compiled_hot
+@hot
 def gpu_part(c: Cluster, s: int) -> float:
     """GPUs of a shape, a share as its fraction."""
     if c.shape[S_MILLI, s] == WHOLE:
@@ -73,7 +73,7 @@ def gpu_part(c: Cluster, s: int) -> float:
     return c.shape[S_GPUS, s] * (c.shape[S_MILLI, s] / WHOLE)
 
 
-@compiled_hot
+@hot
 def progress(j: Jobs, q: Queue, i: int, now: float) -> tuple[float, float]:
     """Work done and seconds of progress of a running job at `now`."""
     dt = now - j.floats[J_SINCE, i]
@@ -100,7 +100,7 @@ def expected_run(j: Jobs, q: Queue, i: int) -> float:
     return j.floats[J_ESTIMATE, i] if q.counter[R_ESTIMATES] != 0 else j.work[i] - j.floats[J_DONE, i]
 
 
-@compiled_hot
+@hot
 def job_row(c: Cluster, j: Jobs, q: Queue, i: int, now: float) -> JobRow:
     k = int64(j.ints[K_CLASS, i])
     done, ran, waiting, first = j.floats[J_DONE, i], j.floats[J_RAN, i], 0.0, NEVER
@@ -124,6 +124,10 @@ def job_row(c: Cluster, j: Jobs, q: Queue, i: int, now: float) -> JobRow:
         float(q.classes[C_TENANT, k]),
         1.0 if running else 0.0,
     )
+
+
+#: for callers in Python
+row_of = from_python(job_row)
 
 
 @hot

@@ -26,7 +26,7 @@ from fairlead.kernels.columns import (
 )
 from fairlead.kernels.front import join_front, leave_front
 from fairlead.kernels.guards import rise, sit
-from fairlead.kernels.jit import inner, int64
+from fairlead.kernels.jit import inner, int64, kept
 from fairlead.kernels.lanes import is_fixed, link, own, unlink
 
 
@@ -36,7 +36,7 @@ def join_lane(c: Cluster, q: Queue, log: Log, r: int, lane: int) -> None:
     join_front(c, q, log, r, lane)
 
 
-@inner
+@kept
 def leave_lane(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
     """Who looks for jobs to displace does not find running job i any more."""
     r = int64(j.ints[K_ROW, i])
@@ -48,7 +48,7 @@ def leave_lane(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
     unlink(q, r, lane)
 
 
-@inner
+@kept
 def rejoin_lane(c: Cluster, j: Jobs, q: Queue, log: Log, i: int) -> None:
     """Back into the lane it left; level and X_ORDER are as they were."""
     r = int64(j.ints[K_ROW, i])
@@ -68,7 +68,7 @@ def leave_index(c: Cluster, q: Queue, log: Log) -> None:
             join_lane(c, q, log, r, int64(q.run_ints[r, X_LANE]))
 
 
-@inner
+@kept
 def enter_lane(c: Cluster, j: Jobs, q: Queue, log: Log, i: int, now: float, drift: float) -> None:
     """Running job i, whose key is J_KEY at `now`, joins the jobs whose keys change as fast."""
     lanes = q.counter[G_LANES]

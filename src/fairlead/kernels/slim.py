@@ -80,8 +80,14 @@ def _element(context: Any, builder: Any, kind: Slim, array: Any, index: Any, inb
     return builder.gep(it.data, [index], inbounds=inbounds)
 
 
+#: so numba tries this before what is for any target, of which there is much: a tenth of the time of a first run
+_FIRST = {"target": "cpu"}
+
+
 @templates.infer_global(operator.getitem)
 class _Get(templates.AbstractTemplate):  # type: ignore[misc]
+    metadata = _FIRST
+
     def generic(self, args: Any, kws: Any) -> Any:
         array, index = args
         if isinstance(array, Slim) and array.takes(index):
@@ -91,6 +97,8 @@ class _Get(templates.AbstractTemplate):  # type: ignore[misc]
 
 @templates.infer_global(operator.setitem)
 class _Set(templates.AbstractTemplate):  # type: ignore[misc]
+    metadata = _FIRST
+
     def generic(self, args: Any, kws: Any) -> Any:
         array, index, value = args
         if isinstance(array, Slim) and array.takes(index) and isinstance(value, types.Number | types.Boolean):

@@ -46,6 +46,14 @@ def parts_for(traits: Traits, nodes_fail: bool) -> tuple[Callable[..., int], ...
     )
 
 
+def compile_all(plugged: Plugged, plain: bool, nodes_fail: bool) -> None:
+    """Everything that a run needs, the loop first: the placer may be compiled meanwhile."""
+    compiled_loop(plain, plugged.our_place)
+    parts_for(plugged.traits, nodes_fail)
+    assert plugged.plug is not None
+    assert plugged.plan is not None
+
+
 class Core:
     """A state, what is plugged into it, and the compiled loop that runs them."""
 
@@ -105,4 +113,4 @@ def train(state: State, plugged: Plugged, desk: Desk) -> None:
     limit[Q_LEARN] = turn * every_s
 
 
-__all__ = ["STRIDE", "Core", "Watch", "drive", "parts_for"]
+__all__ = ["STRIDE", "Core", "Watch", "compile_all", "drive", "parts_for"]

@@ -49,12 +49,12 @@ from fairlead.kernels.columns import (
     WHOLE,
     WITHDRAWN,
 )
-from fairlead.kernels.events import END, NODE_DOWN, code_of
+from fairlead.kernels.events import END, NODE_DOWN, code_for
 from fairlead.kernels.live import ADMIT_ALL, ADOPT_ALL, CLOSE
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
 from fairlead.policy.base import BESIDE, History
-from fairlead.runtime.driver import Core
+from fairlead.runtime.driver import Core, compile_all
 from fairlead.runtime.live_jobs import (
     UNKNOWN_S,
     KindOf,
@@ -129,6 +129,7 @@ def build(
     """A core in which every job stands where its entry says, and the kinds of jobs that it knows."""
     jobs = [job for job, _ in entries]
     plugged = plug(setting, jobs)
+    compile_all(plugged, plain=False, nodes_fail=setting.options.nodes_fail)
     room = max(_LEAST_ROOM, 2 * len(entries)) if setting.live else max(len(entries), 1)
     names, kind_of = sort_into_kinds(jobs)
     columns = job_columns(jobs, names, kind_of, setting.spec, tenants, room, setting.profiles)
@@ -258,8 +259,8 @@ def _bring_events_up(state: State, due: F8, now: float) -> None:
     """Ends are due when they really are; what was due before now is due now."""
     size = int(state.counter[G_EVENTS])
     times, codes = state.queue.event_time[:size].copy(), state.queue.event_code[:size].copy()
-    ends = codes < code_of(NODE_DOWN, 0, 0)  # ends come first
-    times[ends] = due[codes[ends] // code_of(END, 1, 0)]
+    ends = codes < code_for(NODE_DOWN, 0, 0)  # ends come first
+    times[ends] = due[codes[ends] // code_for(END, 1, 0)]
     times = np.maximum(times, now)
     order = np.lexsort((codes, times))  # what is in order is a heap
     state.queue.event_time[:size], state.queue.event_code[:size] = times[order], codes[order]

@@ -34,7 +34,7 @@ from fairlead.kernels.columns import (
     R_RESHAPES,
     REFUSED,
 )
-from fairlead.kernels.loop import compiled_loop, is_compiled
+from fairlead.kernels.loop import is_compiled
 from fairlead.kernels.plain import is_plain
 from fairlead.model.cluster import ClusterSpec
 from fairlead.policy.base import History
@@ -43,7 +43,7 @@ from fairlead.record.journal import JobTable, Journal, Outcome
 from fairlead.record.metrics import count_returns
 from fairlead.record.outcome import fold_outcome
 from fairlead.record.runs import fold_runs
-from fairlead.runtime.driver import drive, parts_for
+from fairlead.runtime.driver import compile_all, drive
 from fairlead.sim.jobs import job_input, labels_of, most_gpus
 from fairlead.sim.profiles import Profiles
 from fairlead.state.pages import MANY, ask_for_pages
@@ -74,15 +74,10 @@ class Run:
     )
 
 
-def prepare(
-    policy: str, placer: str, trace: Trace, spec: ClusterSpec, options: Options | None = None
-) -> tuple[Plugged, float]:
-    """Everything compiled but the loop, and the seconds that took."""
-    started = time.perf_counter()
+def prepare(policy: str, placer: str, trace: Trace, spec: ClusterSpec) -> Plugged:
+    """A policy and a placer for a trace. Nothing is compiled yet."""
     history = History(gpus=trace.gpus.astype(np.float64), duration_s=trace.duration_s, labels=labels_of(trace))
-    plugged = plug_in(parse_choice(policy), parse_choice(placer), history, spec)
-    parts_for(plugged.traits, options is not None and options.nodes_fail)
-    return plugged, time.perf_counter() - started
+    return plug_in(parse_choice(policy), parse_choice(placer), history, spec)
 
 
 def simulate(
@@ -95,14 +90,17 @@ def simulate(
     progress: Progress | None = None,
 ) -> Run:
     options, profiles = options or Options(), profiles or Profiles()
-    plugged, compile_s = prepare(policy, placer, trace, spec, options)
     started = time.perf_counter()
+    plugged = prepare(policy, placer, trace, spec)
     jobs = job_input(trace, spec, profiles, estimates=plugged.uses_estimates, utilization=plugged.uses_utilization)
     state = new_state(spec, jobs, plugged.traits, options, profiles.rates(spec, most_gpus(jobs)))
     ask_for_pages(state)
+    waits = time.perf_counter()
+    plain = choose_loop(is_plain(state.queue), len(state.input) >= MANY)
+    compile_all(plugged, plain, options.nodes_fail)
+    compile_s = time.perf_counter() - waits
+    started += compile_s
     judge_classes(state, plugged)
-    plain, waited_s = ready_loop(is_plain(state.queue), len(state.input) >= MANY)
-    started, compile_s = started + waited_s, compile_s + waited_s
     table = JobTable(jobs.submit_s, jobs.gpus, jobs.duration_s, jobs.share_milli, jobs.tenant, jobs.tenant_names)
     digest = RowDigest(table)
 
@@ -139,16 +137,13 @@ def simulate(
     )
 
 
-def ready_loop(plain: bool, many: bool) -> tuple[bool, float]:
-    """Have the loop compiled that a run is to be made with: whether it is the one for plain runs, and the seconds that took.
+def choose_loop(plain: bool, many: bool) -> bool:
+    """Whether a run is to be made with the loop for plain runs.
 
     Every run can be made with the loop for all runs. Nobody waits for the other one where it is at hand, unless there are so
     many jobs that it will pay.
     """
-    started = time.perf_counter()
-    plain = plain and (many or is_compiled(plain=True) or not is_compiled())
-    compiled_loop(plain)
-    return plain, time.perf_counter() - started
+    return plain and (many or is_compiled(plain=True) or not is_compiled())
 
 
 def _about(plugged: Plugged, options: Options, trace: Trace) -> dict[str, Any]:
