@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.kernels.jit import DISABLED
+from fairlead.kernels import beside
+from fairlead.kernels.jit import DISABLED, in_cache
+from fairlead.placement.consolidate import place
 
 _SOURCE = "def f(x: int) -> int:\n    return x + 1\n"
 _ASK = """
@@ -34,6 +36,48 @@ with one_compiles(f) as missing:
     if missing:
         sys.stdin.readline()
     print(compiled_as(i8(i8))(f)(41), flush=True)
+"""
+
+
+_INNER = """
+from __future__ import annotations
+
+from fairlead.kernels.jit import hot, inner, kept
+
+@inner
+def twice(x: int) -> int:
+    return 2 * x
+
+@kept
+def far(x: int) -> int:
+    return twice(x) + 1
+
+@hot
+def near(x: int) -> int:
+    return x - 1
+
+@inner
+def both(x: int) -> int:
+    return far(near(x))
+
+def root(x: int) -> int:
+    return both(x) * near(11) + max(x, 7)
+"""
+_BESIDE = """
+import subprocess, sys
+sys.path.insert(0, sys.argv[1])
+import inner
+from fairlead.kernels.jit import compiled_as, i8, settle_kept, settle_types
+TYPES = {"int": i8}
+if sys.argv[2] == "theirs":
+    settle_kept(TYPES, inner.root)
+    sys.exit()
+def beside():
+    print(len(inner.near.overloads), len(inner.far.overloads), len(inner.both.overloads))
+    if sys.argv[2] == "helped":
+        subprocess.run([sys.executable, sys.argv[0], sys.argv[1], "theirs"], check=True)
+settle_types(TYPES, inner.root, beside)
+print(compiled_as(i8(i8))(inner.root)(5), len(inner.twice.overloads))
 """
 
 
@@ -68,6 +112,28 @@ def test_who_wants_what_another_process_is_compiling_waits_for_it(tmp_path: Path
             assert not select.select([other.stdout], [], [], 2.0)[0], "it should wait"
             assert one.communicate(b"go on\n", 60)[0] == b"42\n"
             assert [said(other), said(other)] == ["False", "42"]
+
+
+@pytest.mark.skipif(DISABLED, reason="nothing is compiled")
+@pytest.mark.parametrize("how", ["helped", "alone"])
+def test_another_process_compiles_what_is_kept_by_itself_and_else_it_is_compiled_here(tmp_path: Path, how: str) -> None:
+    (tmp_path / "inner.py").write_text(_INNER, encoding="utf-8")
+    script = tmp_path / "script.py"
+    script.write_text(_BESIDE, encoding="utf-8")
+    env = {**os.environ, "FAIRLEAD_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, str(script), str(tmp_path), how]
+    told = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.splitlines()
+    # what others will have compiled, and what waits for that, is left; what is called only there is not compiled here at all
+    assert told == ["1 0 0", f"97 {0 if how == 'helped' else 1}"]
+
+
+@pytest.mark.skipif(DISABLED, reason="nothing is compiled")
+@pytest.mark.parametrize("plain", ["0", "1"])
+def test_the_process_beside_finds_what_it_is_to_compile(plain: str) -> None:
+    """Without it all would be well, and slower: nobody would notice."""
+    command = [sys.executable, "-m", beside.__name__, plain, f"{place.__module__}:{place.__qualname__}"]
+    assert subprocess.run(command, capture_output=True, check=True).stdout == b"done\n"
+    assert in_cache(place)
 
 
 @contextmanager

@@ -109,9 +109,8 @@ def settle_types(
 
 def settle_kept(types_by_name: Mapping[str, Any], root: Callable[..., Any]) -> None:
     """Compile those that are kept by themselves of the inner functions that `root` calls: what settle_types waits for elsewhere."""
-    wanted = called_by(root)
-    for dispatcher, arguments in _settled(types_by_name, wanted).items():
-        if is_kept(dispatcher):
+    for dispatcher, arguments in _settled(types_by_name, called_by(root)).items():
+        if is_kept(dispatcher) and not _in_index(dispatcher, arguments):
             settle_types(types_by_name, dispatcher.py_func)
             with no_collecting(), linked_late():
                 _compile({dispatcher: arguments})

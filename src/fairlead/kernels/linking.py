@@ -63,7 +63,8 @@ def linked_late() -> Iterator[None]:
             _leave(self)
             return
         for callee in _to_link(self):
-            self._reload_init.update(callee._reload_init)
+            if hasattr(self, "_reload_init"):  # newer ones
+                self._reload_init.update(callee._reload_init)
             self._final_module.link_in(_own_module(callee), preserve=True)
         self._linking_libraries = []
         finalize(self)
