@@ -23,16 +23,19 @@ def start(plain: bool, place: Callable[..., int] | None) -> Callable[[], object]
     if _cores() < 2 or not sys.executable:
         return None
     named = () if place is None else (f"{place.__module__}:{place.__qualname__}",)
-    command = (sys.executable, "-m", __name__, str(int(plain)), *named)
+    # -P: nothing is imported from the folder that somebody happens to be in
+    command = (sys.executable, "-P", "-m", __name__, str(int(plain)), *named)
     nothing = subprocess.DEVNULL
     try:
         process = subprocess.Popen(command, stdin=nothing, stdout=subprocess.PIPE, stderr=nothing)
     except OSError:
         return None
-    threading.Thread(target=process.wait, daemon=True).start()
+    told = process.stdout
+    assert told is not None
+    threading.Thread(target=process.wait, daemon=True).start()  # so that it is gone when it has ended
 
     def wait() -> bytes:
-        with process.stdout as told:  # type: ignore[union-attr]
+        with told:
             return told.readline()
 
     return wait
