@@ -111,12 +111,12 @@ def _no_group(tenant: TenantRow, now: float, p: F8) -> float:
 
 @cache
 def _job_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    return compiled_as(JOB_FUNCTION, cached=is_ours(function), for_python=False)(function)
+    return compiled_as(JOB_FUNCTION, cached=_ours(function), for_python=False)(function)
 
 
 @cache
 def _tenant_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    return compiled_as(TENANT_FUNCTION, cached=is_ours(function), for_python=False)(function)
+    return compiled_as(TENANT_FUNCTION, cached=_ours(function), for_python=False)(function)
 
 
 def _no_plan(c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float) -> float:
@@ -125,8 +125,8 @@ def _no_plan(c: Cluster, j: Jobs, q: Queue, log: Log, desk: Desk, now: float) ->
 
 @cache
 def _plan_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    compile_it = compiled_as(PLAN_FUNCTION, cached=is_ours(function), for_python=False)
-    if not is_ours(function):
+    compile_it = compiled_as(PLAN_FUNCTION, cached=_ours(function), for_python=False)
+    if not _ours(function):
         return compile_it(function)
     with one_compiles(function) as missing:
         if missing:
@@ -136,14 +136,14 @@ def _plan_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @cache
 def _place_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    compile_it = compiled_as(PLACE_FUNCTION, cached=is_ours(function))
-    if not is_ours(function):
+    compile_it = compiled_as(PLACE_FUNCTION, cached=_ours(function))
+    if not _ours(function):
         return compile_it(function)
     with one_compiles(function):
         return compile_it(function)
 
 
-def is_ours(function: Callable[..., Any]) -> bool:
+def _ours(function: Callable[..., Any]) -> bool:
     return function.__code__.co_filename.startswith(str(PACKAGE))
 
 
@@ -196,7 +196,7 @@ class Plugged:
     @property
     def our_place(self) -> Callable[..., int] | None:
         """The placer's function where it is one of ours, so that others can find it by its name."""
-        return self.functions.place if is_ours(self.functions.place) else None
+        return self.functions.place if _ours(self.functions.place) else None
 
     @property
     def uses_utilization(self) -> bool:

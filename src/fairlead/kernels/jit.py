@@ -98,11 +98,11 @@ def settle_types(
         dispatcher.disable_compile(False)
     with no_collecting(), linked_late():
         if beside is not None:
-            theirs = {d for d in missing if is_kept(d)}
+            theirs = _KEPT & missing.keys()
             mine = called_by(root, theirs) - theirs
             _compile({d: a for d, a in missing.items() if d in mine and not theirs & called_by(d.py_func)})
             beside()
-        there = {d for d, arguments in missing.items() if is_kept(d) and _in_index(d, arguments)}
+        there = {d for d, arguments in missing.items() if d in _KEPT and _in_index(d, arguments)}
         needed = called_by(root, there)
         _compile({d: arguments for d, arguments in missing.items() if d in needed})
 
@@ -110,7 +110,7 @@ def settle_types(
 def settle_kept(types_by_name: Mapping[str, Any], root: Callable[..., Any]) -> None:
     """Compile those that are kept by themselves of the inner functions that `root` calls: what settle_types waits for elsewhere."""
     for dispatcher, arguments in _settled(types_by_name, called_by(root)).items():
-        if is_kept(dispatcher) and not _in_index(dispatcher, arguments):
+        if dispatcher in _KEPT and not _in_index(dispatcher, arguments):
             settle_types(types_by_name, dispatcher.py_func)
             with no_collecting(), linked_late():
                 _compile({dispatcher: arguments})
@@ -147,11 +147,6 @@ def called_by(root: Callable[..., Any], closed: Container[Any] = ()) -> set[Any]
                 if value not in closed:
                     to_see.append(value.py_func)
     return found
-
-
-def is_kept(dispatcher: Any) -> bool:
-    """Whether an inner function is in the cache by itself, too."""
-    return dispatcher in _KEPT
 
 
 def _in_index(dispatcher: Any, arguments: tuple[Any, ...]) -> bool:
