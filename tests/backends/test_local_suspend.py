@@ -270,6 +270,7 @@ def test_where_memory_must_be_freed_and_nothing_else_does_it_a_job_is_requeued(p
         async with local(path, gpus=None) as bench:
             assert bench.executor.capabilities.frees_memory
             await bench.begin("sh", "-c", "echo $CUDA_VISIBLE_DEVICES; sleep 600", places=[Place("here", (1,))])
+            await until(bench.log)
             pids = tree_of(bench)
             await bench.executor.suspend("job", 1)
             assert (await bench.wait(ReportKind.SUSPENDED)).method is Suspension.REQUEUE
