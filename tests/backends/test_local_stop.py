@@ -39,7 +39,7 @@ def test_a_program_is_asked_to_end_and_its_own_exit_code_counts(path: Path) -> N
 
     async def scenario() -> None:
         async with local(path) as bench:
-            await bench.start(*python(program))
+            await bench.start(*python(program), grace_s=60)
             await said(path / "logs/job.log", "ready")
             for _ in range(3):
                 await bench.executor.stop("job", 1)
