@@ -6,6 +6,7 @@ import os
 import select
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -128,12 +129,22 @@ def test_another_process_compiles_what_is_kept_by_itself_and_else_it_is_compiled
 
 
 @pytest.mark.skipif(DISABLED, reason="nothing is compiled")
-@pytest.mark.parametrize("plain", ["0", "1"])
-def test_the_process_beside_finds_what_it_is_to_compile(plain: str) -> None:
+@pytest.mark.parametrize("plain", [False, True])
+def test_the_process_beside_compiles_what_it_is_to(plain: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it all would be well, and slower: nobody would notice."""
-    command = [sys.executable, "-m", beside.__name__, plain, f"{place.__module__}:{place.__qualname__}"]
-    assert subprocess.run(command, capture_output=True, check=True).stdout == b"done\n"
-    assert in_cache(place)
+    monkeypatch.setattr(beside, "_cores", lambda: 2)
+    wait = beside.start(plain, place)
+    assert wait is not None
+    assert wait() == b"done\n"
+    deadline = time.monotonic() + 60
+    while not in_cache(place):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_with_one_core_nobody_compiles_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beside, "_cores", lambda: 1)
+    assert beside.start(False, None) is None
 
 
 @contextmanager

@@ -36,8 +36,7 @@ def add(bits: I8, at: int, size: int, i: int) -> None:
         i = w
 
 
-#: for callers in Python
-add_to = from_python(add)
+add_from_python = from_python(add)
 
 
 @hot

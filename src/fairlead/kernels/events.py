@@ -35,8 +35,7 @@ def code_of(kind: int, i: int, stamp: int) -> int:
     return (kind << _KIND) | (i << _ID) | (stamp & _STAMP)
 
 
-#: for callers in Python
-code_for = from_python(code_of)
+code_of_from_python = from_python(code_of)
 
 
 @hot
@@ -67,8 +66,7 @@ def push_event(q: Queue, time: float, code: int) -> None:
     codes[i] = code
 
 
-#: for callers in Python
-add_event = from_python(push_event)
+push_event_from_python = from_python(push_event)
 
 
 @hot

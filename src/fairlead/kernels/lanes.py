@@ -191,8 +191,7 @@ def worst_of(q: Queue, lane: int) -> int:
     return _after(q, lane, int64(-1), 0)
 
 
-#: for callers in Python
-worst_in = from_python(worst_of)
+worst_of_from_python = from_python(worst_of)
 
 
 @hot
@@ -201,8 +200,7 @@ def next_in_lane(q: Queue, r: int) -> int:
     return int64(q.run_ints[r, X_SKIP]) - 1
 
 
-#: for callers in Python
-next_in = from_python(next_in_lane)
+next_in_lane_from_python = from_python(next_in_lane)
 
 
 @inner

@@ -39,8 +39,7 @@ def part(demand: int, gpus: int, of: int) -> int:
     return (demand * gpus + of - 1) // of
 
 
-#: for callers in Python
-part_of = from_python(part)
+part_from_python = from_python(part)
 
 
 @hot

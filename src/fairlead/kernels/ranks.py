@@ -126,8 +126,7 @@ def job_row(c: Cluster, j: Jobs, q: Queue, i: int, now: float) -> JobRow:
     )
 
 
-#: for callers in Python
-row_of = from_python(job_row)
+job_row_from_python = from_python(job_row)
 
 
 @hot

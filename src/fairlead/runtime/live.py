@@ -59,7 +59,7 @@ from fairlead.kernels.columns import (
     WAITING,
     WITHDRAWN,
 )
-from fairlead.kernels.events import END, WAKE_UP, add_event, code_for
+from fairlead.kernels.events import END, WAKE_UP, code_of_from_python, push_event_from_python
 from fairlead.kernels.live import ADMIT, CLOSE, OPEN, REQUEUE, WITHDRAW
 from fairlead.model.cluster import ClusterSpec, TenantSpec
 from fairlead.model.event import EventKind
@@ -170,7 +170,7 @@ class LiveCore:
 
     def _push_end(self, i: int, now: float) -> None:
         state = self.core.state
-        add_event(state.queue, now, code_for(END, i, int(state.jobs.ints[K_STAMP, i])))
+        push_event_from_python(state.queue, now, code_of_from_python(END, i, int(state.jobs.ints[K_STAMP, i])))
 
     def _rebuild(self, now: float, more: Sequence[tuple[LiveJob, Standing]] = ()) -> None:
         self._build(self._setting, [*self.snapshot(now), *more], now, self.used(), self.memo())
@@ -207,7 +207,7 @@ class LiveCore:
         return max(now, float(self.core.state.queue.limit[Q_NOW]))
 
     def _kick(self, now: float) -> None:
-        add_event(self.core.state.queue, now, code_for(WAKE_UP, 0, 0))
+        push_event_from_python(self.core.state.queue, now, code_of_from_python(WAKE_UP, 0, 0))
 
     def submit(self, job: LiveJob, now: float) -> None:
         """It arrives at the next step. Raises InputError, with nothing changed, where the policy can't do with such jobs."""

@@ -49,7 +49,7 @@ from fairlead.kernels.columns import (
     WHOLE,
     WITHDRAWN,
 )
-from fairlead.kernels.events import END, NODE_DOWN, code_for
+from fairlead.kernels.events import END, NODE_DOWN, code_of_from_python
 from fairlead.kernels.live import ADMIT_ALL, ADOPT_ALL, CLOSE
 from fairlead.model.cluster import ClusterSpec
 from fairlead.model.errors import InputError
@@ -259,8 +259,8 @@ def _bring_events_up(state: State, due: F8, now: float) -> None:
     """Ends are due when they really are; what was due before now is due now."""
     size = int(state.counter[G_EVENTS])
     times, codes = state.queue.event_time[:size].copy(), state.queue.event_code[:size].copy()
-    ends = codes < code_for(NODE_DOWN, 0, 0)  # ends come first
-    times[ends] = due[codes[ends] // code_for(END, 1, 0)]
+    ends = codes < code_of_from_python(NODE_DOWN, 0, 0)  # ends come first
+    times[ends] = due[codes[ends] // code_of_from_python(END, 1, 0)]
     times = np.maximum(times, now)
     order = np.lexsort((codes, times))  # what is in order is a heap
     state.queue.event_time[:size], state.queue.event_code[:size] = times[order], codes[order]

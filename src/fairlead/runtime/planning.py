@@ -55,8 +55,8 @@ from fairlead.kernels.columns import (
     WAITING,
     Desk,
 )
-from fairlead.kernels.events import WAKE_UP, add_event, code_for
-from fairlead.kernels.nodes import part_of
+from fairlead.kernels.events import WAKE_UP, code_of_from_python, push_event_from_python
+from fairlead.kernels.nodes import part_from_python
 from fairlead.model.plan import Action, ActionKind, Plan
 from fairlead.model.reason import Reason
 from fairlead.policy.base import Planner
@@ -140,7 +140,7 @@ def _next_turn(now: float, every_s: float) -> float:
 def _wakes(state: State) -> list[int]:
     """Where in the event heap the planner's wake is: none or one."""
     codes = state.queue.event_code[: state.counter[G_EVENTS]]
-    found: list[int] = np.flatnonzero(codes >= code_for(WAKE_UP, 0, 0)).tolist()
+    found: list[int] = np.flatnonzero(codes >= code_of_from_python(WAKE_UP, 0, 0)).tolist()
     return found
 
 
@@ -164,7 +164,7 @@ def _wake_at(state: State, at: float) -> None:
         q.event_time[: len(order)], q.event_code[: len(order)] = q.event_time[order], q.event_code[order]
         state.counter[G_EVENTS] = len(order)
     if at < math.inf:
-        add_event(q, at, code_for(WAKE_UP, 0, 0))
+        push_event_from_python(q, at, code_of_from_python(WAKE_UP, 0, 0))
 
 
 def recheck(state: State, action: Action) -> str | None:
@@ -267,9 +267,9 @@ def _crowded(state: State, action: Action, k: int) -> str | None:
     before = Counter(_node_of(state, gpu) for gpu in held)
     for node, count in Counter(_node_of(state, gpu) for gpu in action.gpu_ids).items():
         for unit, column, row in (("milli-CPUs", N_CPU, S_CPU), ("MiB", N_MEM, S_MEM)):
-            need, free = int(part_of(c.shape[row, s], count, gpus)), int(c.node[column, node])
+            need, free = int(part_from_python(c.shape[row, s], count, gpus)), int(c.node[column, node])
             if node in before:
-                free += int(part_of(c.shape[row, was], before[node], int(c.shape[S_GPUS, was])))
+                free += int(part_from_python(c.shape[row, was], before[node], int(c.shape[S_GPUS, was])))
             if free < need:
                 return f"job {job} needs {need} {unit} of node {node}, {free} are free"
     return None

@@ -104,7 +104,7 @@ from fairlead.kernels.columns import (
 from fairlead.kernels.counts import ANEW
 from fairlead.kernels.events import END
 from fairlead.kernels.guards import FIRST, KNOWN, NOTED, SEATED, SIZES, STALE
-from fairlead.kernels.lanes import next_in, worst_in
+from fairlead.kernels.lanes import next_in_lane_from_python, worst_of_from_python
 from fairlead.state.state import State
 
 
@@ -313,7 +313,7 @@ def _running(state: State) -> Iterator[str]:
         return
     in_lanes: list[int] = []
     for lane in range(int(state.counter[G_LANES])):
-        before, row = -1, worst_in(state.queue, lane)
+        before, row = -1, worst_of_from_python(state.queue, lane)
         while row >= 0:
             job = int(state.queue.run_ints[row, X_JOB])
             in_lanes.append(job)
@@ -321,7 +321,7 @@ def _running(state: State) -> Iterator[str]:
                 yield f"running job {job} is in row {row} and says {int(j.ints[K_ROW, job])}"
             if before >= 0 and _order(state, row) > _order(state, before):
                 yield f"running job {job} ranks behind the one before it in lane {lane}"
-            before, row = row, next_in(state.queue, row)
+            before, row = row, next_in_lane_from_python(state.queue, row)
     if sorted(in_lanes) != running:
         yield f"jobs {running} run, the lanes have {sorted(in_lanes)}"
     yield from _front(state)
@@ -334,11 +334,11 @@ def _front(state: State) -> Iterator[str]:
         return
     rows = []
     for lane in range(int(state.counter[G_LANES])):
-        row = worst_in(q, lane)
+        row = worst_of_from_python(q, lane)
         while row >= 0:
             key = float(q.run_floats[row, X_ORDER] + q.limit[LIMITS + lane] * q.limit[Q_RANKS_AT])
             rows.append((int(q.run_ints[row, X_LEVEL]), key, int(q.run_ints[row, X_JOB]), row))
-            row = next_in(q, row)
+            row = next_in_lane_from_python(q, row)
     listed = q.front_ints[state.counter[G_FRONT] : state.counter[G_FRONT_END], F_ROW].tolist()
     worst = [row for *_, row in sorted(rows, reverse=True)]
     if worst[: len(listed)] != listed:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fairlead.kernels.bits import add_to, words
+from fairlead.kernels.bits import add_from_python, words
 from fairlead.kernels.columns import (
     I8,
     N_CAP,
@@ -141,7 +141,7 @@ def _file_pools(node: I8, cells: Cells) -> I8:
         node[N_SLOT, nodes] = np.arange(len(nodes))
         sets = np.zeros(stride * (cap + 1), np.int64)
         for slot in range(len(nodes)):
-            add_to(sets, cap * stride, len(nodes), slot)
+            add_from_python(sets, cap * stride, len(nodes), slot)
         counts = np.zeros(cap + 1, np.int64)
         counts[cap] = len(nodes)
         pool[P_FIRST, p] = cells.put(np.array(nodes, np.int64))

@@ -113,7 +113,7 @@ from fairlead.kernels.columns import (
     Log,
     Queue,
 )
-from fairlead.kernels.events import NODE_DOWN, NODE_UP, add_event, code_for
+from fairlead.kernels.events import NODE_DOWN, NODE_UP, code_of_from_python, push_event_from_python
 from fairlead.kernels.failures import draw_turn
 from fairlead.kernels.guards import NOBODY, SIZES
 from fairlead.model.cluster import ClusterSpec
@@ -399,7 +399,7 @@ def _plan_node_events(state: State, options: Options) -> None:
     for time, node, up in options.node_events:
         if not 0 <= node < count:
             raise InputError("a node event names a node that is not there", value=node, accepts=f"0..{count - 1}")
-        add_event(state.queue, time, code_for(NODE_UP if up else NODE_DOWN, node, 0))
+        push_event_from_python(state.queue, time, code_of_from_python(NODE_UP if up else NODE_DOWN, node, 0))
     if options.node_mtbf_s > 0:
         for node in range(count):
             draw_turn(state.cluster, state.queue, node, 0.0, options.node_mtbf_s, NODE_DOWN)

@@ -16,7 +16,7 @@ from fairlead.kernels.columns import (
     S_MILLI,
     WHOLE,
 )
-from fairlead.kernels.nodes import part_of
+from fairlead.kernels.nodes import part_from_python
 from fairlead.state.jobs import JobInput, Layout
 
 #: what one of two jobs on a GPU holds of it
@@ -56,7 +56,10 @@ class _Builder:
             column = self.shape[s].copy()
             asked = int(column[S_GPUS])
             # a part of a GPU is slower, but the process on it is as large; fewer GPUs are fewer processes
-            column[S_CPU], column[S_MEM] = part_of(column[S_CPU], gpus, asked), part_of(column[S_MEM], gpus, asked)
+            column[S_CPU], column[S_MEM] = (
+                part_from_python(column[S_CPU], gpus, asked),
+                part_from_python(column[S_MEM], gpus, asked),
+            )
             column[S_GPUS], column[S_MILLI], column[S_COUNT] = gpus, milli, 0
             self._made[s, gpus, milli] = len(self.shape)
             self.shape.append(column)

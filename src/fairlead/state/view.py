@@ -44,7 +44,7 @@ from fairlead.kernels.columns import (
     Jobs,
     Queue,
 )
-from fairlead.kernels.ranks import row_of
+from fairlead.kernels.ranks import job_row_from_python
 from fairlead.model.cluster import ClusterSpec
 from fairlead.state.state import State
 
@@ -132,7 +132,7 @@ class View:
 
     def job(self, job: int) -> JobView:
         s = self._state
-        row = row_of(s.cluster, s.jobs, s.queue, job, self.now)
+        row = job_row_from_python(s.cluster, s.jobs, s.queue, job, self.now)
         running = s.jobs.ints[K_STATE, job] == RUNNING
         asks, has = (
             s.cluster.shape[:, s.queue.classes[C_SHAPE, k]] for k in (s.own_class(job), s.jobs.ints[K_CLASS, job])

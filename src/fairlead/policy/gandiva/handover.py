@@ -49,7 +49,7 @@ from fairlead.kernels.columns import (
     WITHDRAWN,
     Desk,
 )
-from fairlead.kernels.nodes import part_of
+from fairlead.kernels.nodes import part_from_python
 from fairlead.policy.base import OWN_DOING, Memo
 from fairlead.policy.gandiva.tables import (
     A_ASK,
@@ -431,8 +431,8 @@ class _Takeover:
                 t[V_READY, n] += t[A_STATE, i] == READY
                 t[V_SPANS, n] += len(home) > 1
                 if self.one[X_DEMANDS]:
-                    t[V_CPU_LOAD, n] += part_of(t[A_CPU, i], max(count, 1), t[A_ASK, i])
-                    t[V_MEM_LOAD, n] += part_of(t[A_MEM, i], max(count, 1), t[A_ASK, i])
+                    t[V_CPU_LOAD, n] += part_from_python(t[A_CPU, i], max(count, 1), t[A_ASK, i])
+                    t[V_MEM_LOAD, n] += part_from_python(t[A_MEM, i], max(count, 1), t[A_ASK, i])
             if len(home) == 1 and t[A_MOST, i] > 0:
                 n = next(iter(home))
                 slack = t[A_GPUS, i] - t[A_LEAST, i]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairlead.kernels.bits import add_to, words
+from fairlead.kernels.bits import add_from_python, words
 from fairlead.kernels.columns import (
     C_SHAPE,
     K_CLASS,
@@ -251,12 +251,12 @@ def shelve(desk: Desk, view: View) -> Desk:
         cells[t[B_FIRST, p] : t[B_FIRST, p] + len(those)] = those
         for slot, n in enumerate(those.tolist()):
             shelf = int(t[V_AFFINITY, n] * t[B_LEVELS, p] + min(t[V_LOAD, n], t[B_LEVELS, p] - 1))
-            add_to(cells, int(t[B_BITS, p]) + shelf * int(t[B_WORDS, p]), len(those), slot)
+            add_from_python(cells, int(t[B_BITS, p]) + shelf * int(t[B_WORDS, p]), len(those), slot)
             cells[t[B_COUNT, p] + shelf] += 1
         t[B_FREE, p] = np.maximum(t[V_CAP, those] - t[V_LOAD, those], 0).sum()
     for column, where, count in ((V_IS_DUE, X_DUE, X_DUE_COUNT), (V_GROWERS, X_GROWERS, X_GROWER_COUNT)):
         there = np.flatnonzero(t[column, :nodes]).tolist()
         one[count] = len(there)
         for n in there:
-            add_to(cells, int(one[where]), nodes, n)
+            add_from_python(cells, int(one[where]), nodes, n)
     return desk._replace(cells=cells)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from fairlead.kernels.bits import add_to, words
+from fairlead.kernels.bits import add_from_python, words
 from fairlead.kernels.collecting import no_collecting
 from fairlead.kernels.columns import I8, Desk
 from fairlead.kernels.desk import empty_desk
@@ -394,7 +394,7 @@ class Layout:
                     lv = self.lv(chain, level)
                     x[x[lv + L_FREE] + position], t[cell.number, X_POS] = cell.number, position
                     opportunists = cell.used.get(OPPORTUNISTIC, 0)
-                    add_to(x, x[lv + L_SETS] + opportunists * x[lv + L_STRIDE], x[lv + L_COUNT], position)
+                    add_from_python(x, x[lv + L_SETS] + opportunists * x[lv + L_STRIDE], x[lv + L_COUNT], position)
                     x[lv + L_NFREE] = position + 1
         for at, nodes in self.views:
             size = int(x[at + V_SIZE])
@@ -403,7 +403,7 @@ class Layout:
             t[numbers, X_KEY], t[numbers, X_LABEL] = key, np.arange(1, len(numbers) + 1)
             t[numbers[1:], X_PREV], t[numbers[:-1], X_NEXT] = numbers[:-1], numbers[1:]
             x[x[at + V_HEADS] + key], x[x[at + V_TAILS] + key], x[at + V_HIGH] = numbers[0], numbers[-1], len(numbers)
-            add_to(x, x[at + V_SET], x[at + V_BUCKETS], key)
+            add_from_python(x, x[at + V_SET], x[at + V_BUCKETS], key)
             in_use = [node.number for node in nodes if node.used]
             t[in_use, X_DIRTY] = 1
             x[x[at + V_DIRTY] : x[at + V_DIRTY] + len(in_use)], x[at + V_NDIRTY] = in_use, len(in_use)

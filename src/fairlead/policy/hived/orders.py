@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fairlead.kernels.bits import add_to, words
+from fairlead.kernels.bits import add_from_python, words
 from fairlead.kernels.columns import I8, Desk
 from fairlead.policy.base import Memo
 from fairlead.policy.hived.tables import (
@@ -149,7 +149,7 @@ def _order_free(t: I8, x: I8, lv: int, cells: list[int]) -> None:
     x[x[lv + L_SETS] : x[lv + L_SETS] + stride * (x[lv + L_GPUS] + 1)] = 0
     for position, cell in enumerate(cells):
         x[first + position], t[cell, X_POS] = cell, position
-        add_to(x, int(x[lv + L_SETS] + t[cell, X_OPP] * stride), int(x[lv + L_COUNT]), position)
+        add_from_python(x, int(x[lv + L_SETS] + t[cell, X_OPP] * stride), int(x[lv + L_COUNT]), position)
 
 
 def _order_view(t: I8, x: I8, view: int, nodes: list[int], keys: list[int]) -> None:
@@ -169,7 +169,7 @@ def _order_view(t: I8, x: I8, view: int, nodes: list[int], keys: list[int]) -> N
             t[node, X_PREV], t[before, X_NEXT] = before, node
         else:
             x[x[view + V_HEADS] + key] = node
-            add_to(x, int(x[view + V_SET]), buckets, key)
+            add_from_python(x, int(x[view + V_SET]), buckets, key)
         x[x[view + V_TAILS] + key] = node
         there = size - t[node, X_USED]
         if x[view + V_PHYSICAL]:

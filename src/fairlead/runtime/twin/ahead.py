@@ -35,7 +35,7 @@ from fairlead.kernels.columns import (
     R_RATES,
     RUNNING,
 )
-from fairlead.kernels.events import END, code_for
+from fairlead.kernels.events import END, code_of_from_python
 from fairlead.model.cluster import NodeSpec
 from fairlead.model.errors import InputError
 from fairlead.model.event import EventKind
@@ -221,7 +221,7 @@ def _rank(state: State, jobs: I4) -> list[float]:
 def _end_at(state: State, jobs: I4, times: F8) -> None:
     q, size = state.queue, int(state.counter[G_EVENTS])
     due = {
-        int(code_for(END, i, int(state.jobs.ints[K_STAMP, i]))): t
+        int(code_of_from_python(END, i, int(state.jobs.ints[K_STAMP, i]))): t
         for i, t in zip(jobs.tolist(), times.tolist(), strict=True)
     }
     codes = q.event_code[:size].copy()
